@@ -2,14 +2,14 @@
 set(collectors_bench_dir ${CMAKE_CURRENT_LIST_DIR})
 set(collectors_agent_src ${collectors_bench_dir}/../agent/src)
 
-add_executable(bench_record_ring ${collectors_bench_dir}/record_ring_bench.cpp ${collectors_agent_src}/ring_reader.cpp
-                          ${collectors_agent_src}/communication_times.cpp ${collectors_agent_src}/held_passes.cpp
-                          ${collectors_agent_src}/range_fold.cpp)
+add_executable(bench_record_ring ${collectors_bench_dir}/record_ring_bench.cpp ${collectors_agent_src}/records/ring_reader.cpp
+                          ${collectors_agent_src}/costs/communication_times.cpp ${collectors_agent_src}/records/held_passes.cpp
+                          ${collectors_agent_src}/records/range_fold.cpp)
 target_include_directories(bench_record_ring PRIVATE ${collectors_agent_src})
 target_link_libraries(bench_record_ring PRIVATE inject base schema_record schema_types benchmark::benchmark_main
                                          trimtab_warnings)
 
-add_executable(bench_inject ${collectors_bench_dir}/inject_bench.cpp ${collectors_agent_src}/ring_reader.cpp)
+add_executable(bench_inject ${collectors_bench_dir}/inject_bench.cpp ${collectors_agent_src}/records/ring_reader.cpp)
 target_include_directories(bench_inject PRIVATE ${collectors_agent_src})
 target_link_libraries(bench_inject PRIVATE base schema_record benchmark::benchmark Threads::Threads ${CMAKE_DL_LIBS}
                                            trimtab_warnings)
@@ -23,7 +23,7 @@ endif()
 add_executable(bench_nccl ${collectors_bench_dir}/nccl_bench.cpp)
 target_link_libraries(bench_nccl PRIVATE nccl benchmark::benchmark Threads::Threads trimtab_warnings)
 
-add_executable(bench_cupti_decode ${collectors_bench_dir}/cupti_decode_bench.cpp ${collectors_agent_src}/ring_reader.cpp)
+add_executable(bench_cupti_decode ${collectors_bench_dir}/cupti_decode_bench.cpp ${collectors_agent_src}/records/ring_reader.cpp)
 target_include_directories(bench_cupti_decode PRIVATE ${collectors_agent_src})
 target_link_libraries(bench_cupti_decode PRIVATE inject base schema_record schema_types benchmark::benchmark_main
                                                  Threads::Threads trimtab_warnings)

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_intake.hpp"
+#include "costs/cost_intake.hpp"
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
 #include "temporary_directory.hpp"

@@ -15,8 +15,8 @@
 
 #include "base/clock.hpp"
 #include "cupti/activity_decoder.hpp"
+#include "records/ring_reader.hpp"
 #include "ring_memory.hpp"
-#include "ring_reader.hpp"
 
 namespace {
 

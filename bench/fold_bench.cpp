@@ -22,11 +22,11 @@
 #include <string_view>
 #include <vector>
 
-#include "activity_fold.hpp"
 #include "base/clock.hpp"
 #include "made_up_ring.hpp"
-#include "range_fold.hpp"
-#include "ring_reader.hpp"
+#include "records/activity_fold.hpp"
+#include "records/range_fold.hpp"
+#include "records/ring_reader.hpp"
 
 namespace {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "ring_reader.hpp"
+#include "records/ring_reader.hpp"
 
 #ifdef __x86_64__
 #include <x86intrin.h>
@@ -34,14 +34,14 @@ namespace {
 using Push = void (*)(const char*, std::int64_t);
 using Pop = void (*)();
 
-struct Way {
+struct PushAndPop {
   Push push = nullptr;
   Pop pop = nullptr;
 };
 
 const std::string kFolder = "/tmp/trimtab-bench-" + std::to_string(getpid());
 
-Way load(const char* library, const std::string& copy, const char* push, const char* pop) {
+PushAndPop load(const char* library, const std::string& copy, const char* push, const char* pop) {
   const std::string path = kFolder + "/" + copy;
   std::filesystem::copy_file(library, path, std::filesystem::copy_options::overwrite_existing);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -49,7 +49,7 @@ Way load(const char* library, const std::string& copy, const char* push, const c
   return {reinterpret_cast<Push>(dlsym(handle, push)), reinterpret_cast<Pop>(dlsym(handle, pop))};
 }
 
-Way load_client(const std::string& copy) {
+PushAndPop load_client(const std::string& copy) {
   return load(INJECT_LIBRARY, copy, "trimtab_range_push", "trimtab_range_pop");
 }
 
@@ -102,7 +102,7 @@ class Agent {
   std::thread thread_;
 };
 
-void push_pop(benchmark::State& state, Way way) {
+void push_pop(benchmark::State& state, PushAndPop way) {
   if (way.push == nullptr || way.pop == nullptr) return state.SkipWithError("the library could not be loaded");
   for (auto _ : state) {
     way.push("op/layer.11.attention/forward", 4);
@@ -111,7 +111,7 @@ void push_pop(benchmark::State& state, Way way) {
 }
 
 // Four names, each in a buffer that others use too: every push has to hash its name.
-void push_pop_new_buffers(benchmark::State& state, Way way) {
+void push_pop_new_buffers(benchmark::State& state, PushAndPop way) {
   char buffer[64];
   unsigned i = 0;
   for (auto _ : state) {
@@ -144,24 +144,24 @@ BENCHMARK(rdtsc_twice);
 
 void register_all() {
   unsetenv("TRIMTAB_SOCKET");
-  const Way off = load_client("off.so");
+  const PushAndPop off = load_client("off.so");
   if (off.push != nullptr) off.push("", 0);
   setenv("TRIMTAB_SOCKET", (kFolder + "/nobody").c_str(), 1);
-  const Way waiting = load_client("waiting.so");
+  const PushAndPop waiting = load_client("waiting.so");
   if (waiting.push != nullptr) waiting.push("", 0);
   benchmark::RegisterBenchmark("client_off", push_pop, off);
   benchmark::RegisterBenchmark("client_no_agent", push_pop, waiting);
   setenv("TRIMTAB_SOCKET", (kFolder + "/agent").c_str(), 1);
-  const Way connected = load_client("connected.so");
+  const PushAndPop connected = load_client("connected.so");
   benchmark::RegisterBenchmark("client_connected", push_pop, connected);
   benchmark::RegisterBenchmark("client_connected_new_buffers", push_pop_new_buffers, connected);
   benchmark::RegisterBenchmark("client_connected_two_threads", push_pop, connected)->Threads(2);
 #ifdef NVTX_SHIM
   unsetenv("NVTX_INJECTION64_PATH");
-  const Way nvtx_off = load(NVTX_SHIM, "nvtx_off.so", "trimtab_nvtx_push", "trimtab_nvtx_pop");
+  const PushAndPop nvtx_off = load(NVTX_SHIM, "nvtx_off.so", "trimtab_nvtx_push", "trimtab_nvtx_pop");
   if (nvtx_off.push != nullptr) nvtx_off.push("", 0);
   setenv("NVTX_INJECTION64_PATH", (kFolder + "/connected.so").c_str(), 1);
-  const Way nvtx = load(NVTX_SHIM, "nvtx_on.so", "trimtab_nvtx_push", "trimtab_nvtx_pop");
+  const PushAndPop nvtx = load(NVTX_SHIM, "nvtx_on.so", "trimtab_nvtx_push", "trimtab_nvtx_pop");
   benchmark::RegisterBenchmark("nvtx_not_injected", push_pop, nvtx_off);
   benchmark::RegisterBenchmark("nvtx_connected", push_pop, nvtx);
 #endif

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "cpu_probe.hpp"
-#include "link_probe.hpp"
+#include "probes/cpu_probe.hpp"
+#include "probes/link_probe.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

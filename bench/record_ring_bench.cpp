@@ -11,9 +11,9 @@
 
 #include "base/clock.hpp"
 #include "name_table.hpp"
-#include "range_fold.hpp"
+#include "records/range_fold.hpp"
+#include "records/ring_reader.hpp"
 #include "ring_memory.hpp"
-#include "ring_reader.hpp"
 #include "ring_writer.hpp"
 
 namespace {

@@ -8,8 +8,8 @@ import argparse
 import json
 
 import config as model_config
+import overlap_slowdown
 import rank_process
-import slowdown_table
 from benchmark_items import INTRA_NODE, KINDS, ItemError, blocks_of, nodes_of
 from collectives import Launcher, NoRanges
 from errors import BadInput
@@ -139,7 +139,7 @@ def slowdowns(bench, program):
     bench.groups.barrier()
     if bench.groups.rank == 0:
         try:
-            yield from slowdown_table.lines_of(program, bench.config, 1, bench.device.index)
+            yield from overlap_slowdown.table_lines(program, bench.config, 1, bench.device.index)
         except (OSError, RuntimeError) as error:
             print(f"no overlap slowdowns: {error}", flush=True)
     bench.groups.barrier()

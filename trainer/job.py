@@ -19,9 +19,8 @@ from model import operator_specs
 from operator_state import OperatorState, Recipe, initial
 from pipeline import Pipeline
 from plan import parse
+from plan_change import ChangePhases, move_values, peak_state_bytes, settled_bytes
 from snapshot import SnapshotStore
-from switch import move_values, peak_state_bytes, settled_bytes
-from switch_phases import SwitchPhases
 from trimtab import LearningGuard, Refused
 from warm_up import warm_up
 
@@ -58,7 +57,7 @@ class TrainingJob:
         self._earlier = EarlierPlans()  # What to return to if the present one fails.
         self._guard = LearningGuard()
         self._adopted = None  # Whether the running plan is the incumbent; None: no step has told yet.
-        self._phases = SwitchPhases()  # Of the newest change of plan.
+        self._phases = ChangePhases()  # Of the newest change of plan.
         self._log = self._open_log(settings)
         self._states, self._step = [], 0
         warm_up(self._device, config.precision)
@@ -161,15 +160,15 @@ class TrainingJob:
         return change
 
     def _validate(self, document):
-        """Refuse a proposed plan that this rank cannot run, or cannot switch to within its memory."""
+        """Refuse a proposed plan that this rank cannot run, or cannot change to within its memory."""
         plan = parse(document, self._config, self._groups.world_size)
-        need = self._switch_bytes(plan)
+        need = self._change_bytes(plan)
         limit = self._settings.limit_bytes
         if limit and need > limit:
             raise Refused("memory", f"switching needs {need // MIB} MiB of {limit // MIB} MiB on rank {self._rank}")
         return plan
 
-    def _switch_bytes(self, plan):
+    def _change_bytes(self, plan):
         return self._base_bytes + peak_state_bytes(self._plan, plan, self._rank, self._specs, self._config, self._host_apart)[0]
 
     def _settled_bytes(self, plan):
@@ -194,7 +193,7 @@ class TrainingJob:
         if self._guard.watching and not self._groups.minimum(int(self._is_finite())):
             self._leave_spoilt("a parameter is no finite number", change)
             return
-        fits = not self._settings.limit_bytes or self._switch_bytes(plan) <= self._settings.limit_bytes
+        fits = not self._settings.limit_bytes or self._change_bytes(plan) <= self._settings.limit_bytes
         if not self._groups.minimum(int(fits)):
             self._client.failed(change.epoch, self._step, reason="memory",
                                 message="switching does not fit into the memory limit of a rank")
@@ -202,8 +201,8 @@ class TrainingJob:
         try:
             with self._client.range("switch", change.epoch):
                 self._prepare_retreat(*earlier.latest, change.epoch)
-                self._phases = SwitchPhases()
-                peak = self._switch_to(plan)
+                self._phases = ChangePhases()
+                peak = self._change_to(plan)
         except OutsideFailure as error:  # No snapshot, on any rank: then nothing has moved, and training can go on.
             self._build()
             self._prepare_retreat(*self._earlier.latest, self._epoch)
@@ -215,7 +214,7 @@ class TrainingJob:
         self._client.activated(change.epoch, self._step, peak_bytes=peak, phases=self._phases.ns,
                                switch_ns=time.perf_counter_ns() - began)
 
-    def _switch_to(self, plan):
+    def _change_to(self, plan):
         """Snapshot, move, rebuild. Returns the peak of memory in it.
 
         Raises OutsideFailure, with nothing moved yet, where a rank could not write its part of the snapshot.
@@ -285,7 +284,7 @@ class TrainingJob:
                                 message=f"the plan of epoch {failed_epoch} failed at the same step")
         with self._client.range("switch", epoch):
             self._prepare_retreat(plan, epoch, failed_epoch)
-            self._switch_to(plan)
+            self._change_to(plan)
         self._prepare_retreat(*self._earlier.latest, epoch)
         self._runs(epoch)
         self._client.failed(failed_epoch, self._step, reason=reason, message=message, active_epoch=epoch)

@@ -3,8 +3,17 @@
 Each repetition has four parts, one after the other: the computation alone, the communication alone, the computation
 while a longer communication runs, the communication while a longer computation runs. Main thread only; alike on all
 ranks, for the communication needs them all.
+
+One GPU has no collective to disturb a computation with: trimtab-gpu-bench has kernels that stand for one. What it
+measures for this model's shapes is passed on (table_lines()).
 """
+import json
+import subprocess
+import tempfile
+
 import torch
+
+from describe import model_document
 
 COVER = 3  # A cover lasts this many times what it covers alone.
 COVER_MAX = 256
@@ -79,3 +88,26 @@ def _length(span):
 
 def _times(wanted_ns, once_ns):
     return max(1, min(COVER_MAX, -(-wanted_ns // once_ns)))
+
+
+def table_lines(program, config, samples, gpu):
+    """The program's cost lines as (cost, values); raises OSError or RuntimeError where it cannot be run or fails."""
+    torch.cuda.empty_cache()  # It needs memory beside this process.
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as model:
+        json.dump(model_document(config), model)
+        model.flush()
+        words = [program, "overlap", "--model", model.name, "--samples", str(samples), "--gpu", str(gpu)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+    return costs_in(done.stdout)
+
+
+def costs_in(output):
+    """[(cost, values)] of a benchmark command's output; other lines are passed over."""
+    found = []
+    for line in output.splitlines():
+        document = json.loads(line) if line.startswith("{") else {}
+        if "cost" in document:
+            found.append((document["cost"], document["values"]))
+    return found

@@ -7,7 +7,7 @@
 #include "agent_state.hpp"
 #include "net/certificates.hpp"
 #include "net/loopback_host.hpp"
-#include "printable_text.hpp"
+#include "processes/printable_text.hpp"
 
 namespace trimtab::agent {
 

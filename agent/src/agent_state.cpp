@@ -7,14 +7,14 @@
 #include <iterator>
 #include <utility>
 
-#include "activity_report.hpp"
-#include "child_process.hpp"
-#include "collective_message.hpp"
-#include "gpu_probe.hpp"
+#include "costs/collective_message.hpp"
 #include "host/process_facts.hpp"
-#include "host_metrics.hpp"
 #include "net/tokens.hpp"
-#include "rank_end.hpp"
+#include "node/host_metrics.hpp"
+#include "probes/gpu_probe.hpp"
+#include "processes/child_process.hpp"
+#include "ranks/rank_end.hpp"
+#include "records/activity_report.hpp"
 
 namespace trimtab::agent {
 
@@ -103,11 +103,11 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                   return CostOwner{job, jobs.fingerprint_json(job)};
                 },
                 chosen.node, clock}),
-      hardware_probe(probe_parts()),
+      hardware_probe(probe_surroundings()),
       retention({chosen.state, chosen.job_retention, [this](const std::string& job) { return ranks.is_active(job); },
                  [this](const std::string& job) { return forget_job(job); }},
                 clock.monotonic(), clock.wall()),
-      conversation(conversation_parts(), coordinator_port()),
+      conversation(conversation_surroundings(), coordinator_port()),
       disk_use(chosen.state, allowed_disk(chosen), [](const std::string& line) { spdlog::warn("{}", line); }),
       own_use({chosen.memory_budget, chosen.cpu_budget}, measure_own_use,
               [](const std::string& line) { spdlog::warn("{}", line); }),
@@ -117,7 +117,7 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
             [this](const std::string& reason) { conversation.closed(reason); }},
            seed) {}
 
-CoordinatorConversation::Parts Agent::Implementation::conversation_parts() {
+CoordinatorConversation::Surroundings Agent::Implementation::conversation_surroundings() {
   return {configuration, fingerprint_json, facts.memory, clock, state, costs, news, ranks, commands, sessions, traces,
           hardware_probe, retention, [this] { return kill_switch.thrown(); },
           // Of the kernel: a machine that was copied while it ran has the same numbers to come as its copy.
@@ -133,24 +133,25 @@ CoordinatorPort Agent::Implementation::coordinator_port() {
           }};
 }
 
-HardwareProbe::Parts Agent::Implementation::probe_parts() {
-  HardwareProbe::Parts parts{loop,
-                             clock,
-                             configuration.coordinator_host,
-                             [this](const std::string& job) {
-                               std::vector<NetworkRank> of_job;
-                               for (const LedgerRank& rank : ranks.all()) {
-                                 const bool meant = !rank.ended && rank.id.job == job && rank.id.variant.empty();
-                                 if (meant) of_job.push_back({rank.id.rank, rank.pid});
-                               }
-                               return of_job;
-                             },
-                             {},
-                             [this](const wire::FromAgent& message) { return conversation.send(message); }};
+HardwareProbe::Surroundings Agent::Implementation::probe_surroundings() {
+  HardwareProbe::Surroundings surroundings{
+      loop,
+      clock,
+      configuration.coordinator_host,
+      [this](const std::string& job) {
+        std::vector<NetworkRank> of_job;
+        for (const LedgerRank& rank : ranks.all()) {
+          const bool meant = !rank.ended && rank.id.job == job && rank.id.variant.empty();
+          if (meant) of_job.push_back({rank.id.rank, rank.pid});
+        }
+        return of_job;
+      },
+      {},
+      [this](const wire::FromAgent& message) { return conversation.send(message); }};
   if (facts.fingerprint.device["kind"] == "gpu") {
-    parts.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
+    surroundings.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
   }
-  return parts;
+  return surroundings;
 }
 
 Status Agent::Implementation::open() {
@@ -248,6 +249,7 @@ std::string Agent::Implementation::token() {
 }
 
 void Agent::Implementation::drain() {
+  loop.assert_on_loop();
   const Nanoseconds now = clock.monotonic();
   if (last_drain.count() > 0) loop_lag = std::max(Nanoseconds(0), now - last_drain - kDrainPeriod);
   rings.drain();
@@ -257,6 +259,7 @@ void Agent::Implementation::drain() {
 }
 
 void Agent::Implementation::flush_costs() {
+  loop.assert_on_loop();
   rings.take(collected, others.disturbed());
   collected.flush(
       [this](const CostOrigin& origin, const std::vector<Cost>& part) { return costs->store(origin, part); });
@@ -323,6 +326,7 @@ void Agent::Implementation::look_at_others() {
 }
 
 void Agent::Implementation::look_after() {
+  loop.assert_on_loop();
   const bool measures = rings.size() > 0 || commands.running() > 0;
   if (!measures) {
     others = {};
@@ -389,167 +393,6 @@ void Agent::Implementation::report_sources() {
     const std::string line = source_line(report);
     if (!line.empty()) spdlog::warn("{}", line);
   }
-}
-
-Bytes Agent::Implementation::database_bytes() const {
-  Bytes sum = 0;
-  for (const char* file : {"/agent.db", "/costs.db"}) sum += bytes_on_disk(configuration.state + file).value_or(0);
-  return sum;
-}
-
-void Agent::Implementation::add_budget_metrics(std::vector<net::Metric>& all) const {
-  const auto gauge = [&all](const char* name, const char* help, double value, const std::string& labels) {
-    all.push_back({std::string("trimtab_agent_") + name, false, help, value, labels});
-  };
-  const auto part = [&gauge](const char* what, Bytes bytes) {
-    gauge("disk_bytes", "What stands in the agent's state directory, at the last look.", static_cast<double>(bytes),
-          std::string("{what=\"") + what + "\"}");
-  };
-  if (const auto& use = disk_use.latest()) {
-    part("databases", use->databases);
-    part("logs", use->logs);
-    part("scratch", use->scratch);
-    part("snapshots", use->snapshots);
-  }
-  gauge("disk_budget_bytes", "What databases, logs and scratch of those may take before the agent warns.",
-        static_cast<double>(disk_use.budget()), "");
-  const bool ranks_run = ranks.running() > 0;
-  gauge("memory_budget_bytes", "What it may take of memory before it warns, with ranks as they are.",
-        static_cast<double>(own_use.budgets().allowed_memory(ranks_run)), "");
-  gauge("cpu_budget_cores", "The same of processor time, over a minute.", own_use.budgets().allowed_cores(ranks_run),
-        "");
-  const auto over = [&gauge](const char* what, bool is_over) {
-    gauge("over_budget", "1 while the agent takes more than its budget.", is_over ? 1 : 0,
-          std::string("{what=\"") + what + "\"}");
-  };
-  over("disk", disk_use.over());
-  over("memory", own_use.over_memory());
-  over("cpu", own_use.over_cpu());
-}
-
-std::vector<net::Metric> Agent::Implementation::metrics() const {
-  const auto& ring = rings.counters();
-  const auto& store = costs->counters();
-  const auto self = host::read_process_facts("/", ::getpid());
-  const auto count = [](const char* name, const char* help, std::uint64_t value) {
-    return net::Metric{std::string("trimtab_agent_") + name + "_total", true, help, static_cast<double>(value), ""};
-  };
-  const auto gauge = [](const char* name, const char* help, double value) {
-    return net::Metric{std::string("trimtab_agent_") + name, false, help, value, ""};
-  };
-  std::vector<net::Metric> all{
-      count("records", "Records read from rings.", ring.records),
-      count("records_dropped", "Records that found their ring full.", ring.dropped),
-      count("records_skipped", "Records that were claimed and never published.", ring.skipped),
-      count("records_malformed", "Records that made no sense.", ring.malformed),
-      count("record_names_dropped", "Range names that found their table full.", ring.names_dropped),
-      count("ranges_untracked", "Ranges nested too deep to follow.", ring.untracked),
-      count("rings_broken", "Rings that were given up.", ring.broken_rings),
-      count("rings_refused", "Rings that were not taken: too many, too large, or no rings.", ring.refused_rings),
-      count("collectives", "Collectives read from rings.", ring.collectives),
-      count("collectives_fused", "Of those, run together with others: their times are not their own.",
-            ring.collectives_fused),
-      count("collectives_unfit", "Of those, without a communicator, a function or a second rank.",
-            ring.collectives_unfit),
-      count("collective_stamps_sent", "Sampled collectives sent to be joined over ranks.", collectives_sent),
-      count("collective_stamps_dropped", "Sampled collectives dropped because the link was down.", collectives_unsent),
-      count("kernels", "Kernels and graph launches that were folded.", ring.kernels),
-      count("collectives_folded", "Collectives of NCCL's plugin that went into shares and slowdowns.",
-            ring.collectives_folded),
-      count("passes_unattributed", "Operators' passes and launches whose kernels could not be joined.",
-            ring.unattributed),
-      count("passes_crowded",
-            "Operators' passes for which there was no room to wait for their kernels: others stand for them.",
-            ring.crowded),
-      count("windows_incomplete", "Stretches in which not all kernels were recorded.", ring.windows),
-      count("intervals_late", "Kernels whose records came too late for the shares.", ring.late),
-      count("overlaps", "Kernels and collectives that ran alone, or clearly beside something.", ring.overlaps),
-      count("overlaps_unclear", "Those that ran beside several things, or beside one for a short time only.",
-            ring.overlaps_unclear),
-      count("overlaps_refused", "Those that took too long to be explained, or for which there was no room.",
-            ring.overlaps_refused),
-      count("slowdowns", "Values of slowdowns under overlap.", ring.slowdowns),
-      count("slowdowns_unsure", "Values that did not become sure and were dropped.", ring.slowdowns_unsure),
-      gauge("traces_running", "Traces that are being taken.", static_cast<double>(traces.running())),
-      gauge("rings", "Rings that are read.", static_cast<double>(rings.size())),
-      gauge("ring_bytes", "What those may take of memory.", static_cast<double>(rings.bytes())),
-      count("frames", "Frames from training processes.", sessions.counters().frames),
-      count("frames_refused", "Frames that broke the protocol.", sessions.counters().refused_frames),
-      count("frames_delayed",
-            "Times that a process' frames came faster than max_message_rate or max_byte_rate and were read later.",
-            sessions.counters().delayed),
-      count("link_frames_delayed", "The same of the coordinator's.", link.counters().delayed),
-      count("link_frames_refused",
-            "Frames of the coordinator that were too large, had too many entries or were no messages: the link ended.",
-            link.counters().too_large + conversation.counters().frames_malformed),
-      count("link_frames_unsent", "Messages that found link_queue full.", link.counters().refused),
-      gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
-            static_cast<double>(link.queued_bytes())),
-      count("metrics_requests_refused",
-            "Requests for metrics that were refused: no TLS, no person's certificate, too many, too large, too slow, "
-            "malformed.",
-            requests_refused),
-      count("processes_unknown", "Processes that this agent did not launch.", sessions.counters().unknown_processes),
-      count("rank_reports_left_out", "Values that ranks reported under further names than the 32 that a job may have.",
-            sessions.counters().reports_left_out),
-      count("processes_refused",
-            "Connections that were refused or ended: of other users' processes, too many of one process, without a "
-            "whole frame in time, with too much of one that is not whole.",
-            sessions.counters().refused_processes),
-      count("batches_spooled", "Cost batches put into the spool.", store.spooled),
-      count("batches_acknowledged", "Cost batches the coordinator has.", store.acknowledged),
-      count("batches_refused", "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
-            conversation.counters().batches_refused),
-      gauge("batches_aside", "Batches of costs that this release cannot read, kept in agent.db for one that can.",
-            static_cast<double>(costs->spool().aside())),
-      count("costs_dropped", "Values of costs for which neither the spool nor memory had room.", collected.dropped()),
-      gauge("costs_waiting", "Costs in memory: new ones, and those that found the spool or the disk full.",
-            static_cast<double>(collected.size())),
-      count("batches_failed", "Attempts to store costs that failed.", store.failed),
-      gauge("spool_bytes", "Bytes in the spool.", static_cast<double>(costs->spool().bytes())),
-      gauge("spool_limit_bytes", "What the spool takes of passive costs; of benchmarks' it takes twice as much.",
-            static_cast<double>(configuration.spool_limit)),
-      count("steps_dropped", "Step events dropped while the coordinator was away.", news.steps_dropped()),
-      count("rank_news_dropped", "News of ranks that have ended dropped because those of all took too much.",
-            news.dropped()),
-      count("jobs_removed", "Jobs whose directories here were removed, after job_retention.", retention.removed()),
-      {"trimtab_agent_root", false, "1 where ranks run as root; for jobs of this tenant, of all where it is empty.",
-       ::geteuid() == 0 ? 1.0 : 0.0,
-       "{tenant=\"" + net::label_value(configuration.tenant == net::kEveryTenant ? "" : configuration.tenant) + "\"}"},
-      gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())),
-      gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(sessions.connected())),
-      gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())),
-      gauge("coordinator_connected", "1 while the coordinator knows this agent.", conversation.connected() ? 1 : 0),
-      gauge("kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
-            kill_switch.thrown() ? 1 : 0),
-      gauge("database_bytes", "The agent's databases on disk, with their logs.", static_cast<double>(database_bytes())),
-      gauge("idle_memory_budget_bytes", "What the agent may take while no rank runs.",
-            static_cast<double>(own_use.budgets().allowed_memory(false))),
-      gauge("idle_cpu_budget_cores", "The same of processor time.", own_use.budgets().allowed_cores(false)),
-      gauge("loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count()),
-  };
-  if (self.ok()) {
-    all.push_back(gauge("resident_bytes", "The agent's own memory.", static_cast<double>(self->resident_bytes)));
-    all.push_back({"trimtab_agent_cpu_seconds_total", true, "The agent's own CPU time.",
-                   std::chrono::duration<double>(self->cpu_time).count(), ""});
-  }
-  const auto append = [&all](std::vector<net::Metric> more) {
-    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-  };
-  add_budget_metrics(all);
-  append(net::certificate_ends("trimtab_agent", tls.get()));
-  if (exporter) exporter->append(all);
-  append(rank_process_metrics(ranks.all(), "/"));
-  if (sampler) append(host_metrics(sampler->samples()));
-  add_activity_metrics(activities, all);
-  add_step_times(sessions.step_times(), all);
-  collective_times.append(all);
-  for (const auto& [key, value] : sessions.reports()) {
-    const std::string labels = "{job=\"" + net::label_value(key.first.job) + "\",rank=\"" +
-                               std::to_string(key.first.rank) + "\",name=\"" + net::label_value(key.second) + "\"}";
-    all.push_back({"trimtab_agent_rank_report", false, "What ranks reported, by name.", value, labels});
-  }
-  return all;
 }
 
 }  // namespace trimtab::agent

@@ -13,32 +13,32 @@
 #include "agent/agent.hpp"
 #include "agent_database.hpp"
 #include "base/clock.hpp"
-#include "collective_times.hpp"
-#include "command_runner.hpp"
+#include "commands/command_runner.hpp"
+#include "commands/job_context.hpp"
+#include "commands/job_retention.hpp"
 #include "coordinator_conversation.hpp"
-#include "cost_store.hpp"
-#include "disk_use.hpp"
-#include "hardware_probe.hpp"
+#include "costs/collective_times.hpp"
+#include "costs/cost_store.hpp"
 #include "host/fingerprint_watch.hpp"
 #include "host/sampler.hpp"
-#include "job_context.hpp"
-#include "job_retention.hpp"
-#include "kill_switch.hpp"
-#include "launched_ranks.hpp"
-#include "metrics_page.hpp"
 #include "net/certificate_ends.hpp"
 #include "net/link.hpp"
 #include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
 #include "net/server.hpp"
-#include "node_facts.hpp"
-#include "opaque_jobs.hpp"
-#include "others_use.hpp"
-#include "own_use.hpp"
-#include "rank_news.hpp"
-#include "rank_rings.hpp"
-#include "rank_sessions.hpp"
-#include "trace_recorder.hpp"
+#include "node/disk_use.hpp"
+#include "node/kill_switch.hpp"
+#include "node/metrics_page.hpp"
+#include "node/node_facts.hpp"
+#include "node/others_use.hpp"
+#include "node/own_use.hpp"
+#include "probes/hardware_probe.hpp"
+#include "ranks/launched_ranks.hpp"
+#include "ranks/opaque_jobs.hpp"
+#include "ranks/rank_news.hpp"
+#include "ranks/rank_sessions.hpp"
+#include "records/rank_rings.hpp"
+#include "records/trace_recorder.hpp"
 
 namespace trimtab::agent {
 
@@ -53,9 +53,9 @@ struct Agent::Implementation {
   // The agent's own, read anew; empty where there is none.
   [[nodiscard]] std::string token();
 
-  [[nodiscard]] CoordinatorConversation::Parts conversation_parts();
+  [[nodiscard]] CoordinatorConversation::Surroundings conversation_surroundings();
   [[nodiscard]] CoordinatorPort coordinator_port();
-  [[nodiscard]] HardwareProbe::Parts probe_parts();
+  [[nodiscard]] HardwareProbe::Surroundings probe_surroundings();
 
   // Measurements.
   void drain();
@@ -80,8 +80,9 @@ struct Agent::Implementation {
   // What the machine's users may read where `names_jobs` is false.
   [[nodiscard]] std::string page(bool names_jobs) const;
   [[nodiscard]] std::vector<net::Metric> metrics() const;
+  void append_links(std::vector<net::Metric>& all) const;
+  void append_process(std::vector<net::Metric>& all) const;
   [[nodiscard]] Bytes database_bytes() const;
-  void add_budget_metrics(std::vector<net::Metric>& all) const;
 
   net::EventLoop& loop;
   Configuration configuration;

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "hello_facts.hpp"
-#include "printable_text.hpp"
+#include "commands/scratch.hpp"
+#include "node/hello_facts.hpp"
+#include "processes/printable_text.hpp"
 #include "schema/frame_bounds.hpp"
 #include "schema/protocol_version.hpp"
-#include "scratch.hpp"
 
 #ifndef TRIMTAB_RELEASE
 #define TRIMTAB_RELEASE "unknown"
@@ -45,16 +45,16 @@ wire::FromAgent CoordinatorConversation::hello() const {
   hello.set_protocol_version(kSpokenVersions.newest);
   hello.set_oldest_version(kSpokenVersions.oldest);
   hello.set_release(TRIMTAB_RELEASE);
-  hello.set_node(parts_.configuration.node);
-  hello.set_instance(parts_.state.instance);
-  hello.set_tenant(parts_.configuration.tenant);
-  hello.set_address(parts_.configuration.address);
-  hello.set_devices(parts_.configuration.devices);
-  hello.set_memory_bytes(static_cast<std::uint64_t>(parts_.memory));
-  hello.set_fingerprint_json(parts_.fingerprint_json);
-  say_ranks(parts_.ranks.all(), hello);
-  say_kept(scratch_jobs(parts_.configuration.state), hello);
-  if (const Status said = say_numbers(parts_.state.database, hello); !said.ok()) {
+  hello.set_node(surroundings_.configuration.node);
+  hello.set_instance(surroundings_.state.instance);
+  hello.set_tenant(surroundings_.configuration.tenant);
+  hello.set_address(surroundings_.configuration.address);
+  hello.set_devices(surroundings_.configuration.devices);
+  hello.set_memory_bytes(static_cast<std::uint64_t>(surroundings_.memory));
+  hello.set_fingerprint_json(surroundings_.fingerprint_json);
+  say_ranks(surroundings_.ranks.all(), hello);
+  say_kept(scratch_jobs(surroundings_.configuration.state), hello);
+  if (const Status said = say_numbers(surroundings_.state.database, hello); !said.ok()) {
     spdlog::warn("the numbers of batches are not told: {}", said.error().message);
   }
   return message;
@@ -65,9 +65,9 @@ void CoordinatorConversation::closed(const std::string& reason) {
   welcome_ = false;
   answered_ns_ = heard_ns_ = 0;
   port_.beat_every(Nanoseconds(0));
-  parts_.traces.link_closed();
-  parts_.probe.link_closed();
-  parts_.retention.told(std::nullopt);
+  surroundings_.traces.link_closed();
+  surroundings_.probe.link_closed();
+  surroundings_.retention.told(std::nullopt);
   if (std::exchange(last_reason_, reason) != reason) spdlog::warn("no link to the coordinator: {}", reason);
 }
 
@@ -95,33 +95,33 @@ void CoordinatorConversation::dispatch(const wire::ToAgent& message) {
     case wire::ToAgent::kBatchAck:
       return batch_answered(message.batch_ack());
     case wire::ToAgent::kCommand:
-      return stopping_ ? void() : parts_.commands.run(message.command());
+      return stopping_ ? void() : surroundings_.commands.run(message.command());
     case wire::ToAgent::kPlanPropose: {
       const auto& asked = message.plan_propose();
-      return parts_.sessions.propose(asked.job(), asked.epoch(), asked.plan_json(), asked.incumbent());
+      return surroundings_.sessions.propose(asked.job(), asked.epoch(), asked.plan_json(), asked.incumbent());
     }
     case wire::ToAgent::kPlanCommit: {
       const auto& asked = message.plan_commit();
-      return parts_.sessions.commit(asked.job(), asked.epoch(), asked.step());
+      return surroundings_.sessions.commit(asked.job(), asked.epoch(), asked.step());
     }
     case wire::ToAgent::kPlanCancel:
-      return parts_.sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
+      return surroundings_.sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
     case wire::ToAgent::kStopJob:
-      return parts_.sessions.stop_job(message.stop_job().job(), message.stop_job().step());
+      return surroundings_.sessions.stop_job(message.stop_job().job(), message.stop_job().step());
     case wire::ToAgent::kTraceStart:
-      return stopping_ ? void() : parts_.traces.start(message.trace_start());
+      return stopping_ ? void() : surroundings_.traces.start(message.trace_start());
     case wire::ToAgent::kTraceStop:
-      return parts_.traces.stop(message.trace_stop().id());
+      return surroundings_.traces.stop(message.trace_stop().id());
     case wire::ToAgent::kProbeBegin:
-      return stopping_ ? void() : parts_.probe.begin(message.probe_begin());
+      return stopping_ ? void() : surroundings_.probe.begin(message.probe_begin());
     case wire::ToAgent::kProbeLink:
-      return stopping_ ? void() : parts_.probe.link(message.probe_link());
+      return stopping_ ? void() : surroundings_.probe.link(message.probe_link());
     case wire::ToAgent::kProbeEnd:
-      return parts_.probe.end(message.probe_end().id());
+      return surroundings_.probe.end(message.probe_end().id());
     case wire::ToAgent::kUnfinishedJobs:
       return told_unfinished(message.unfinished_jobs());
     case wire::ToAgent::kHeartbeat:
-      heard_ns_ = static_cast<std::uint64_t>(parts_.clock.wall().count());
+      heard_ns_ = static_cast<std::uint64_t>(surroundings_.clock.wall().count());
       answered_ns_ = message.heartbeat().wall_ns();
       return;
     case wire::ToAgent::BODY_NOT_SET:
@@ -135,7 +135,7 @@ void CoordinatorConversation::batch_answered(const wire::BatchAck& answer) {
     spdlog::error("the coordinator cannot take batch {} of costs: {}. It stays in costs.db of this agent alone",
                   answer.batch(), said(answer.refused()));
   }
-  parts_.costs->acknowledged(answer.batch());
+  surroundings_.costs->acknowledged(answer.batch());
 }
 
 void CoordinatorConversation::welcomed(const wire::Welcome& message) {
@@ -144,7 +144,7 @@ void CoordinatorConversation::welcomed(const wire::Welcome& message) {
                                       {"the coordinator", said(message.release()), theirs});
   if (!version.ok()) return port_.drop(version.error().message);
   spdlog::info("the coordinator (release {}) knows this agent", said(message.release()));
-  if (const Status served = parts_.commands.serve(message.coordinator()); !served.ok()) {
+  if (const Status served = surroundings_.commands.serve(message.coordinator()); !served.ok()) {
     spdlog::error("{}", served.error().message);
     return port_.drop(served.error().message);
   }
@@ -157,17 +157,17 @@ void CoordinatorConversation::welcomed(const wire::Welcome& message) {
   const auto asked = message.heartbeat_ms() == 0 ? kDefaultHeartbeatMs : message.heartbeat_ms();
   port_.beat_every(std::chrono::milliseconds(std::clamp(asked, kShortestHeartbeatMs, kLongestHeartbeatMs)));
   beat();  // two are needed to compare the clocks
-  parts_.news.announce();
-  parts_.commands.retry();
-  parts_.costs->link_opened();
+  surroundings_.news.announce();
+  surroundings_.commands.retry();
+  surroundings_.costs->link_opened();
 }
 
 void CoordinatorConversation::told_unfinished(const wire::UnfinishedJobs& unfinished) {
-  if (!unfinished.complete()) return parts_.retention.told(std::nullopt);
+  if (!unfinished.complete()) return surroundings_.retention.told(std::nullopt);
   const std::set<std::string> jobs(unfinished.jobs().begin(), unfinished.jobs().end());
-  parts_.news.unfinished(jobs);
-  parts_.sessions.unfinished(jobs);
-  parts_.retention.told(jobs);
+  surroundings_.news.unfinished(jobs);
+  surroundings_.sessions.unfinished(jobs);
+  surroundings_.retention.told(jobs);
 }
 
 // Which batches may go out over this connection.
@@ -176,11 +176,11 @@ Status CoordinatorConversation::follow_numbers(const wire::Welcome& message) {
     spdlog::warn(
         "the coordinator has batches of instance {} that this agent does not know: its state was set back to an older "
         "copy, or another agent has a copy of it. What is measured from now on goes out under a new instance",
-        parts_.state.instance);
-    TRIMTAB_TRY_STATUS(ask_renewal(parts_.state.database, parts_.costs->last_offered()));
+        surroundings_.state.instance);
+    TRIMTAB_TRY_STATUS(ask_renewal(surroundings_.state.database, surroundings_.costs->last_offered()));
   }
-  TRIMTAB_TRY(const std::uint64_t last, last_to_send(parts_.state.database));
-  parts_.costs->send_up_to(message.costs_wait() ? 0 : last);
+  TRIMTAB_TRY(const std::uint64_t last, last_to_send(surroundings_.state.database));
+  surroundings_.costs->send_up_to(message.costs_wait() ? 0 : last);
   return {};
 }
 
@@ -191,33 +191,33 @@ void CoordinatorConversation::refused(const wire::Refused& refusal) {
 void CoordinatorConversation::beat() {
   wire::FromAgent message;
   wire::Heartbeat& heartbeat_now = *message.mutable_heartbeat();
-  heartbeat_now.set_sent_ns(static_cast<std::uint64_t>(parts_.clock.monotonic().count()));
+  heartbeat_now.set_sent_ns(static_cast<std::uint64_t>(surroundings_.clock.monotonic().count()));
   heartbeat_now.set_answered_ns(answered_ns_);
   heartbeat_now.set_heard_ns(heard_ns_);
-  heartbeat_now.set_kill_switch(parts_.kill_switch());
-  heartbeat_now.set_wall_ns(static_cast<std::uint64_t>(parts_.clock.wall().count()));
+  heartbeat_now.set_kill_switch(surroundings_.kill_switch());
+  heartbeat_now.set_wall_ns(static_cast<std::uint64_t>(surroundings_.clock.wall().count()));
   send(message);
 }
 
 void CoordinatorConversation::look_after() {
   if (!welcome_) return;
-  parts_.news.retry();
-  parts_.commands.retry();
-  parts_.costs->look_after(parts_.clock.monotonic());
+  surroundings_.news.retry();
+  surroundings_.commands.retry();
+  surroundings_.costs->look_after(surroundings_.clock.monotonic());
   renew_instance();
 }
 
 // The coordinator knows an agent by its instance: it is told of a new one in a new conversation.
 void CoordinatorConversation::renew_instance() {
-  Random fresh(parts_.seed());
+  Random fresh(surroundings_.seed());
   const auto renewed =
-      agent::renew_instance(parts_.state, fresh, [this](const std::string& instance, std::uint64_t batches) {
-        return parts_.costs->prepare_renewal(instance, batches);
+      agent::renew_instance(surroundings_.state, fresh, [this](const std::string& instance, std::uint64_t batches) {
+        return surroundings_.costs->prepare_renewal(instance, batches);
       });
   if (!renewed.ok()) return spdlog::warn("this agent needs a new instance: {}", renewed.error().message);
   if (!*renewed) return;
-  parts_.costs->renew(parts_.state.instance);
-  spdlog::info("this agent's batches go on as those of instance {}", parts_.state.instance);
+  surroundings_.costs->renew(surroundings_.state.instance);
+  spdlog::info("this agent's batches go on as those of instance {}", surroundings_.state.instance);
   port_.drop("the agent has a new instance");
 }
 
@@ -230,7 +230,7 @@ bool CoordinatorConversation::send_costs(const wire::FromAgent& message) {
 }
 
 bool CoordinatorConversation::send_trace(const wire::FromAgent& message) {
-  return port_.queued_bytes() < static_cast<std::size_t>(parts_.configuration.link_queue) / 2 && send(message);
+  return port_.queued_bytes() < static_cast<std::size_t>(surroundings_.configuration.link_queue) / 2 && send(message);
 }
 
 }  // namespace trimtab::agent

@@ -13,14 +13,14 @@
 #include "agent/configuration.hpp"
 #include "agent_database.hpp"
 #include "base/clock.hpp"
-#include "command_runner.hpp"
-#include "cost_store.hpp"
-#include "hardware_probe.hpp"
-#include "job_retention.hpp"
-#include "launched_ranks.hpp"
-#include "rank_news.hpp"
-#include "rank_sessions.hpp"
-#include "trace_recorder.hpp"
+#include "commands/command_runner.hpp"
+#include "commands/job_retention.hpp"
+#include "costs/cost_store.hpp"
+#include "probes/hardware_probe.hpp"
+#include "ranks/launched_ranks.hpp"
+#include "ranks/rank_news.hpp"
+#include "ranks/rank_sessions.hpp"
+#include "records/trace_recorder.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::agent {
@@ -37,7 +37,7 @@ struct CoordinatorPort {
 class CoordinatorConversation final {
  public:
   // All must outlive it.
-  struct Parts {
+  struct Surroundings {
     const Configuration& configuration;
     const std::string& fingerprint_json;  // of the node, as it is now
     Bytes memory = 0;                     // of a device
@@ -54,7 +54,8 @@ class CoordinatorConversation final {
     std::function<bool()> kill_switch;    // it is thrown
     std::function<std::uint64_t()> seed;  // of a new instance's name
   };
-  CoordinatorConversation(Parts parts, CoordinatorPort port) : parts_(std::move(parts)), port_(std::move(port)) {}
+  CoordinatorConversation(Surroundings surroundings, CoordinatorPort port)
+      : surroundings_(std::move(surroundings)), port_(std::move(port)) {}
 
   // Of the link.
   void opened();
@@ -93,7 +94,7 @@ class CoordinatorConversation final {
   [[nodiscard]] Status follow_numbers(const wire::Welcome& message);
   void renew_instance();
 
-  Parts parts_;
+  Surroundings surroundings_;
   CoordinatorPort port_;
   bool welcome_ = false;
   bool stopping_ = false;

@@ -20,9 +20,9 @@
 
 #include "agent/agent.hpp"
 #include "agent/configuration.hpp"
-#include "child_process.hpp"
 #include "net/log_file.hpp"
 #include "net/service_notice.hpp"
+#include "processes/child_process.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cost_store.hpp"
+#include "costs/cost_store.hpp"
 #include "schema/protocol_version.hpp"
 
 namespace trimtab::load {

@@ -1,8 +1,8 @@
 #pragma once
 
 // An agent's conversation with the coordinator without the rest of the agent: its connection is the agent's own
-// (net::Link, with reconnecting), and so are the rules of its spool (agent/src/cost_store.hpp): so many batches in
-// flight, all that is not acknowledged again after a new connection, or when no answer comes for long. The spool's
+// (net::Link, with reconnecting), and so are the rules of its spool (agent/src/costs/cost_store.hpp): so many batches
+// in flight, all that is not acknowledged again after a new connection, or when no answer comes for long. The spool's
 // disk is left out: a batch can be made again from its number.
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "verb.hpp"
+#include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 

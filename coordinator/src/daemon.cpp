@@ -10,15 +10,15 @@
 #include <functional>
 #include <utility>
 
-#include "access.hpp"
-#include "agents.hpp"
-#include "api.hpp"
-#include "job_table.hpp"
-#include "metrics.hpp"
+#include "agents/agents.hpp"
+#include "api/access.hpp"
+#include "api/api.hpp"
+#include "api/metrics.hpp"
+#include "jobs/job_table.hpp"
+#include "jobs/retention.hpp"
 #include "net/certificate_ends.hpp"
 #include "net/certificates.hpp"
 #include "net/server.hpp"
-#include "retention.hpp"
 #include "schema/state_directory.hpp"
 #include "schema/wire_log.hpp"
 #include "services.hpp"
@@ -123,21 +123,23 @@ struct Daemon::Implementation {
                  [this](const std::string& node, const wire::ToAgent& message) { return agents.send(node, message); },
                  {}},
         jobs(services, {settings.max_jobs_of_tenant, settings.max_jobs}),
-        agents(
-            services, jobs,
-            {[this](std::uint64_t peer, std::string frame) { return server && server->send(peer, std::move(frame)); },
-             [this](std::uint64_t peer) {
-               if (server) server->close(peer);
-             },
-             [this](std::uint64_t peer, const std::string& node, const std::string& tenant) {
-               return access.check_node({server->identity(peer), server->token(peer)}, node, tenant);
-             },
-             [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
-             [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
-             [this](std::uint64_t peer) {
-               if (server) server->introduced(peer);
-             },
-             [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
+        agents(services, jobs,
+               {[this](std::uint64_t peer, std::string frame) {
+                  loop.assert_on_loop();
+                  return server && server->send(peer, std::move(frame));
+                },
+                [this](std::uint64_t peer) {
+                  if (server) server->close(peer);
+                },
+                [this](std::uint64_t peer, const std::string& node, const std::string& tenant) {
+                  return access.check_node({server->identity(peer), server->token(peer)}, node, tenant);
+                },
+                [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
+                [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
+                [this](std::uint64_t peer) {
+                  if (server) server->introduced(peer);
+                },
+                [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
         api(services, jobs, access, settings.max_request_rate),
         retention(services, jobs, {settings.job_retention, settings.audit_retention}) {
     services.tls = tls;
@@ -213,6 +215,7 @@ struct Daemon::Implementation {
   }
 
   void tick() {
+    loop.assert_on_loop();
     const Nanoseconds now = clock.monotonic();
     if (last_tick.count() > 0) {
       if (now - last_tick > kStandstill) members.stood_still(now - last_tick);

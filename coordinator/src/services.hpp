@@ -9,25 +9,25 @@
 #include <string>
 #include <utility>
 
+#include "agents/hardware_probing.hpp"
+#include "agents/membership.hpp"
+#include "agents/node_clocks.hpp"
+#include "agents/probe_token.hpp"
+#include "api/live_ranks.hpp"
+#include "api/refusal_log.hpp"
+#include "api/traces.hpp"
 #include "base/clock.hpp"
-#include "collective_join.hpp"
 #include "coordinator/settings.hpp"
-#include "cost_count.hpp"
-#include "hardware_probing.hpp"
-#include "live_ranks.hpp"
-#include "membership.hpp"
+#include "costs/collective_join.hpp"
+#include "costs/cost_count.hpp"
+#include "costs/transfer_join.hpp"
+#include "jobs/search_worker.hpp"
 #include "net/credentials.hpp"
 #include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
-#include "node_clocks.hpp"
 #include "own_use.hpp"
-#include "probe_token.hpp"
-#include "refusal_log.hpp"
 #include "schema/cost_database.hpp"
-#include "search_worker.hpp"
 #include "state_store.hpp"
-#include "traces.hpp"
-#include "transfer_join.hpp"
 
 namespace trimtab::wire {
 class ToAgent;

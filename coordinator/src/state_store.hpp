@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "audit.hpp"
+#include "api/audit.hpp"
 #include "base/result.hpp"
 #include "schema/database.hpp"
 #include "tuning/action.hpp"

@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "base/check.hpp"
@@ -19,9 +20,11 @@ EventLoop::EventLoop() : context_(std::make_unique<Context>()) {}
 EventLoop::~EventLoop() = default;
 
 void EventLoop::run() {
+  context_->runner = std::this_thread::get_id();
   try {
     context_->io.restart();
     context_->io.run();
+    context_->runner = std::thread::id{};
   } catch (const std::exception& escaped) {
     assertion_failed("a callback on the event loop threw", escaped.what(), __FILE__, __LINE__);
   }
@@ -29,6 +32,12 @@ void EventLoop::run() {
 
 void EventLoop::stop() {
   context_->io.stop();
+}
+
+void EventLoop::assert_on_loop() const {
+  const std::thread::id runner = context_->runner;
+  TRIMTAB_ASSERT(runner == std::thread::id{} || runner == std::this_thread::get_id(),
+                 "only the loop's thread may call this while the loop runs");
 }
 
 void EventLoop::post(std::function<void()> work) {
@@ -83,6 +92,7 @@ void EventLoop::Timer::cancel() {
 }
 
 EventLoop::Timer EventLoop::after(Nanoseconds delay, std::function<void()> work) {
+  assert_on_loop();
   Timer timer;
   timer.implementation_ = std::make_shared<Timer::Implementation>(context_->io);
   timer.implementation_->work = std::move(work);
@@ -151,6 +161,7 @@ EventLoop::Watch::~Watch() {
 }
 
 EventLoop::Watch EventLoop::when_readable(int descriptor, std::function<void()> work) {
+  assert_on_loop();
   Watch watch;
   watch.implementation_ = std::make_shared<Watch::Implementation>(context_->io, descriptor);
   watch.implementation_->work = std::move(work);

@@ -19,8 +19,8 @@
 #include "rate_limit.hpp"
 #include "silence_watch.hpp"
 #include "stream.hpp"
-#include "tls.hpp"
 #include "transport_progress.hpp"
+#include "trust/tls.hpp"
 
 namespace trimtab::net {
 

@@ -8,10 +8,10 @@
 #include <fstream>
 
 #include "../hollow_frames.hpp"
+#include "commands/scratch.hpp"
 #include "fake_coordinator.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/statistics.hpp"
-#include "scratch.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

@@ -5,8 +5,8 @@
 #include <sstream>
 #include <string>
 
+#include "commands/scratch.hpp"
 #include "fake_coordinator.hpp"
-#include "scratch.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

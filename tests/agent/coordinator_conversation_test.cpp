@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "hello_facts.hpp"
+#include "commands/scratch.hpp"
+#include "node/hello_facts.hpp"
 #include "run_loop.hpp"
 #include "schema/protocol_version.hpp"
-#include "scratch.hpp"
 #include "temporary_directory.hpp"
 
 using namespace trimtab;

@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "../resident_memory.hpp"
-#include "cpu_probe.hpp"
-#include "gpu_probe.hpp"
+#include "probes/cpu_probe.hpp"
+#include "probes/gpu_probe.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scratch.hpp"
+#include "commands/scratch.hpp"
 #include "temporary_directory.hpp"
 
 using namespace trimtab;

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "child_process.hpp"
-#include "process_identity.hpp"
+#include "processes/child_process.hpp"
+#include "processes/process_identity.hpp"
 #include "run_loop.hpp"
 
 namespace trimtab::agent {

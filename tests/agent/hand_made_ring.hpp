@@ -14,7 +14,7 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "ring_reader.hpp"
+#include "records/ring_reader.hpp"
 
 namespace trimtab::agent::test {
 

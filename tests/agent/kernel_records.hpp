@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ring_reader.hpp"
+#include "records/ring_reader.hpp"
 
 namespace trimtab::agent::test {
 

@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "collective_message.hpp"
-#include "collective_samples.hpp"
-#include "cost_batches.hpp"
-#include "ring_trace.hpp"
+#include "costs/collective_message.hpp"
+#include "costs/collective_samples.hpp"
+#include "costs/cost_batches.hpp"
+#include "records/ring_trace.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/frame_bounds.hpp"
 

@@ -18,7 +18,7 @@
 #include <deque>
 #include <thread>
 
-#include "hardware_probe.hpp"
+#include "probes/hardware_probe.hpp"
 #include "run_loop.hpp"
 
 using namespace trimtab;
@@ -187,7 +187,7 @@ class SlowWire {
 
 struct Node {
   Node(const Rank& one, const Rank& other) {
-    HardwareProbe::Parts parts{
+    HardwareProbe::Surroundings parts{
         loop,
         clock,
         "127.0.0.1",

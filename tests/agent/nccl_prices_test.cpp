@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "collective_intake.hpp"
+#include "costs/collective_intake.hpp"
 #include "fake_coordinator.hpp"
 #include "link_costs.hpp"
 #include "schema/cost_database.hpp"

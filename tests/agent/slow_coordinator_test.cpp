@@ -6,7 +6,7 @@
 
 #include "../resident_memory.hpp"
 #include "agent_database.hpp"
-#include "cost_store.hpp"
+#include "costs/cost_store.hpp"
 #include "net/link.hpp"
 #include "net/server.hpp"
 #include "run_loop.hpp"

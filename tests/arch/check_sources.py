@@ -1,8 +1,10 @@
 """Holds the source tree to ARCHITECTURE.md: who may include what, how long files and functions may be.
 
-Usage: check_sources.py ROOT. Prints each broken rule as file:line: rule, and exits 1 when there is one.
+Functions of C++ are found by their indentation, which clang-format keeps. Usage: check_sources.py ROOT. Prints each broken rule as file:line: rule, and exits 1 when there is one.
 """
 
+import ast
+import collections
 import pathlib
 import re
 import subprocess
@@ -15,7 +17,7 @@ OWNERS = {
     "SQLiteCpp/": ["schema/"],
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
-    "nlohmann/": ["schema/src", "net/src/otlp_", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
+    "nlohmann/": ["schema/src", "net/src/metrics/otlp_", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
     "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],
     "spdlog/": ["agent/", "coordinator/", "cli/", "tests/"],
     "CLI/": ["agent/", "coordinator/", "cli/", "bench/", "tests/"],
@@ -53,6 +55,9 @@ CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|
 
 TUNER_STORE_HEADERS = ["schema/database.hpp", "schema/cost_database.hpp", "schema/record.hpp"]
 FILE_LIMIT = 600
+FUNCTION_LIMIT = 70
+TEST_FUNCTION_LIMIT = 110
+FOLDER_LIMIT = 40
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".cu", ".py"}
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common)(_|\.|$)")
 
@@ -72,7 +77,60 @@ def includes(text):
             yield number, match.group(1)
 
 
+# What begins a block that is no function.
+NO_FUNCTION = re.compile(
+    r"((inline|static|constexpr|template\b.*>) )*"
+    r"(namespace|class|struct|union|enum|extern|if|else|for|while|switch|do|try|case|default|return)\b|\}"
+)
+
+
+def header_begin(lines, last):
+    """The first line of the declaration whose `{` ends line `last`."""
+    first = last
+    while first > 0 and not re.search(r"[;{}:>]$|^\s*$|^\s*//|^#", lines[first - 1]):
+        first -= 1
+    return first
+
+
+def cpp_functions(text):
+    """(line, lines) of each function, by a closing brace under the first letter of its declaration."""
+    lines = text.splitlines()
+    for last, line in enumerate(lines):
+        if not line.endswith("{"):
+            continue
+        first = header_begin(lines, last)
+        head = " ".join(part.strip() for part in lines[first : last + 1])
+        if "(" not in head or NO_FUNCTION.match(head):
+            continue
+        indent = re.match(r" *", lines[first]).group()
+        end = next((i for i in range(last + 1, len(lines)) if re.match(indent + r"\S", lines[i])), None)
+        if end is not None and lines[end] == indent + "}":
+            yield first + 1, end - first + 1
+
+
+def python_functions(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno - node.lineno + 1
+
+
+def long_functions(name, text):
+    found = python_functions(text) if name.endswith(".py") else cpp_functions(text)
+    limit = TEST_FUNCTION_LIMIT if name.startswith(("tests/", "bench/")) else FUNCTION_LIMIT
+    for number, length in found:
+        if length > limit:
+            yield f"{name}:{number}: a function of {length} lines, the limit is {limit}"
+
+
+def full_folders(names):
+    counts = collections.Counter(str(pathlib.PurePath(name).parent) for name in names)
+    for folder, count in sorted(counts.items()):
+        if count > FOLDER_LIMIT:
+            yield f"{folder}: {count} source files, the limit of a folder is {FOLDER_LIMIT}"
+
+
 def broken_rules(name, text):
+    yield from long_functions(name, text)
     for number, header in includes(text):
         for prefix, owners in OWNERS.items():
             if header.startswith(prefix) and not any(name.startswith(owner) for owner in owners):
@@ -102,6 +160,7 @@ def main():
     if not files:
         sys.exit(f"no sources found under {root}")
     broken = [rule for name, text in files for rule in broken_rules(name, text)]
+    broken += full_folders(name for name, _ in files)
     print("\n".join(broken) or f"{len(files)} files keep the rules")
     sys.exit(1 if broken else 0)
 

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "command_line.hpp"
-#include "process.hpp"
+#include "daemons/process.hpp"
 #include "skipping.hpp"
 
 using namespace trimtab;

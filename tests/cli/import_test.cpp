@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "aceso_folder.hpp"
+#include "../schema/published/aceso_folder.hpp"
+#include "../schema/published/published_files.hpp"
 #include "program.hpp"
-#include "published_files.hpp"
 
 using nlohmann::json;
 using trimtab::test::PublishedFiles;

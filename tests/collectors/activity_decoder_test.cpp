@@ -13,8 +13,8 @@
 
 #include "activity_rig.hpp"
 #include "base/clock.hpp"
+#include "records/ring_reader.hpp"
 #include "ring_memory.hpp"
-#include "ring_reader.hpp"
 #include "skipping.hpp"
 
 using namespace trimtab;

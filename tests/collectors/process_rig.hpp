@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "ring_reader.hpp"
+#include "records/ring_reader.hpp"
 
 namespace rig {
 

@@ -1,4 +1,4 @@
-// Producers and the consumer on one ring. The hostile cases are in tests/agent/ring_reader_test.cpp.
+// Producers and the consumer on one ring. The hostile cases are in tests/agent/records/ring_reader_test.cpp.
 
 #include <unistd.h>
 #include <atomic>
@@ -13,8 +13,8 @@
 
 #include "base/clock.hpp"
 #include "name_table.hpp"
+#include "records/ring_reader.hpp"
 #include "ring_memory.hpp"
-#include "ring_reader.hpp"
 #include "ring_writer.hpp"
 
 using namespace trimtab;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "agents.hpp"
+#include "agents/agents.hpp"
 #include "fake_agent.hpp"
 #include "hello_message.hpp"
 #include "schema/nccl.hpp"

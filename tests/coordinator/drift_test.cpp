@@ -10,7 +10,7 @@
 #include "fake_world.hpp"
 #include "recorded_steps.hpp"
 #include "report.hpp"
-#include "simulated_job.hpp"
+#include "simulation/simulated_job.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

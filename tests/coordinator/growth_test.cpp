@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "simulated_job.hpp"
+#include "simulation/simulated_job.hpp"
 #include "tuning/tuning.hpp"
 
 #include "fake_world.hpp"

@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "agents/wire_commands.hpp"
+#include "agents/wire_events.hpp"
 #include "fake_world.hpp"
 #include "wire/agent.pb.h"
-#include "wire_commands.hpp"
-#include "wire_events.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

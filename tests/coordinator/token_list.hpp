@@ -7,7 +7,7 @@
 #include <string>
 
 #include "../net/loopback.hpp"
-#include "access.hpp"
+#include "api/access.hpp"
 
 namespace trimtab::coordinator {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "agent_database.hpp"
-#include "batch_spool.hpp"
-#include "command_ledger.hpp"
+#include "commands/command_ledger.hpp"
+#include "costs/batch_spool.hpp"
 #include "machine.hpp"
 #include "power_cuts.hpp"
 #include "seeded_runs.hpp"

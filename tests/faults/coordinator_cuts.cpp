@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_intake.hpp"
+#include "costs/cost_intake.hpp"
 #include "machine.hpp"
 #include "power_cuts.hpp"
 #include "seeded_runs.hpp"

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "activity_report.hpp"
-#include "collective_message.hpp"
+#include "costs/collective_message.hpp"
 #include "measurement_counts.hpp"
-#include "rank_end.hpp"
+#include "ranks/rank_end.hpp"
+#include "records/activity_report.hpp"
 #include "seeded_runs.hpp"
 #include "simulated_probes.hpp"
 #include "simulated_programs.hpp"
@@ -51,8 +51,8 @@ SimulatedAgent::Life::Life(SimulatedAgent& agent, agent::AgentDatabase opened)
                   return agent::CostOwner{job, agent.fingerprint_};
                 },
                 agent.node(), agent.clock_}),
-      commands(agent.runner_parts(*this), agent::CommandLedger(state.database)),
-      probe(agent.probe_parts(*this)),
+      commands(agent.runner_surroundings(*this), agent::CommandLedger(state.database)),
+      probe(agent.probe_surroundings(*this)),
       retention({agent.scratch_.path(), Nanoseconds(0), {}, {}}, agent.clock_.monotonic(), agent.clock_.wall()),
       conversation(
           {agent.configuration_, agent.fingerprint_, Bytes{1} << 30, agent.clock_, state, costs, news, ranks, commands,
@@ -83,7 +83,7 @@ std::function<void(const std::function<void()>&)> SimulatedAgent::later() {
   };
 }
 
-agent::CommandRunner::Parts SimulatedAgent::runner_parts(Life& life) {
+agent::CommandRunner::Surroundings SimulatedAgent::runner_surroundings(Life& life) {
   SimulatedPrograms::Agent programs;
   programs.act = later();
   programs.runs = [this](const std::string& job) { return describe(job); };
@@ -112,8 +112,8 @@ agent::CommandRunner::Parts SimulatedAgent::runner_parts(Life& life) {
           std::make_shared<SimulatedPrograms>(time_, random_, std::move(programs))};
 }
 
-agent::HardwareProbe::Parts SimulatedAgent::probe_parts(Life& life) {
-  agent::HardwareProbe::Parts parts{
+agent::HardwareProbe::Surroundings SimulatedAgent::probe_surroundings(Life& life) {
+  agent::HardwareProbe::Surroundings parts{
       life.loop,
       clock_,
       "coordinator",

@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "agent_database.hpp"
-#include "command_runner.hpp"
+#include "commands/command_runner.hpp"
+#include "commands/job_retention.hpp"
 #include "coordinator_conversation.hpp"
-#include "cost_store.hpp"
-#include "hardware_probe.hpp"
-#include "job_retention.hpp"
+#include "costs/cost_store.hpp"
 #include "machine.hpp"
-#include "rank_sessions.hpp"
+#include "probes/hardware_probe.hpp"
+#include "ranks/rank_sessions.hpp"
+#include "records/trace_recorder.hpp"
 #include "simulated_collectives.hpp"
 #include "simulated_network.hpp"
 #include "simulated_ranks.hpp"
-#include "trace_recorder.hpp"
 
 namespace trimtab::test {
 
@@ -96,8 +96,8 @@ class SimulatedAgent {
   [[nodiscard]] bool connected() const { return life_ && life_->conversation.connected(); }
   // Work of this life that comes later.
   [[nodiscard]] std::function<void(const std::function<void()>&)> later();
-  [[nodiscard]] agent::CommandRunner::Parts runner_parts(Life& life);
-  [[nodiscard]] agent::HardwareProbe::Parts probe_parts(Life& life);
+  [[nodiscard]] agent::CommandRunner::Surroundings runner_surroundings(Life& life);
+  [[nodiscard]] agent::HardwareProbe::Surroundings probe_surroundings(Life& life);
   [[nodiscard]] agent::CoordinatorPort port();
   void copy_or_set_back();
   void connect();

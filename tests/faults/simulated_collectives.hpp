@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "collective_samples.hpp"
+#include "costs/collective_samples.hpp"
 #include "virtual_time.hpp"
 
 namespace trimtab::test {

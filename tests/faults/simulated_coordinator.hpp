@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "agents.hpp"
+#include "agents/agents.hpp"
 #include "given_plans.hpp"
 #include "machine.hpp"
 #include "simulated_network.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "probe_work.hpp"
+#include "probes/probe_work.hpp"
 #include "virtual_time.hpp"
 
 namespace trimtab::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "job_programs.hpp"
+#include "commands/job_programs.hpp"
 #include "virtual_time.hpp"
 
 namespace trimtab::test {

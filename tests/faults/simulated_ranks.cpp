@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "scratch.hpp"
+#include "commands/scratch.hpp"
 #include "seeded_runs.hpp"
 
 namespace trimtab::test {

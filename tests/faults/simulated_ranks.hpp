@@ -17,9 +17,9 @@
 #include "base/random.hpp"
 #include "given_plans.hpp"
 #include "plan_offers.hpp"
-#include "processes.hpp"
-#include "rank_command.hpp"
-#include "rank_identity.hpp"
+#include "processes/processes.hpp"
+#include "ranks/rank_command.hpp"
+#include "ranks/rank_identity.hpp"
 #include "virtual_time.hpp"
 
 namespace trimtab::test {

@@ -3,7 +3,7 @@
 // Searches in virtual time, without the tuner: the same few plans, whose predictions are near what steps take.
 
 #include "base/random.hpp"
-#include "search_worker.hpp"
+#include "jobs/search_worker.hpp"
 #include "virtual_time.hpp"
 
 namespace trimtab::test {

@@ -2,17 +2,17 @@
 // start and the network that it would probe.
 
 #include "base/clock.hpp"
-#include "benchmark_output.hpp"
-#include "plan_relay.hpp"
-#include "range_fold.hpp"
-#include "rank_command.hpp"
+#include "commands/benchmark_output.hpp"
+#include "ranks/plan_relay.hpp"
+#include "ranks/rank_command.hpp"
+#include "records/range_fold.hpp"
+#include "records/trace_recorder.hpp"
 #include "schema/frame_bounds.hpp"
 #include "schema/job.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/protocol_version.hpp"
 #include "schema/target.hpp"
 #include "target.hpp"
-#include "trace_recorder.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;

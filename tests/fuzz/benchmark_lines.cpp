@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "benchmark_output.hpp"
+#include "commands/benchmark_output.hpp"
 #include "model_operators.hpp"
 #include "requests.hpp"
 #include "target.hpp"

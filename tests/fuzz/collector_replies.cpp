@@ -2,7 +2,7 @@
 // byte), that header and the body.
 
 #include "base/check.hpp"
-#include "otlp_reply.hpp"
+#include "metrics/otlp_reply.hpp"
 #include "target.hpp"
 
 using namespace trimtab;

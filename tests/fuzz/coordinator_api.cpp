@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "access.hpp"
+#include "api/access.hpp"
 #include "coordinator_world.hpp"
-#include "http_target.hpp"
+#include "http/target.hpp"
 
 using namespace trimtab;
 

@@ -1,9 +1,9 @@
 // Frames of two agents to the coordinator, one after the other. An input is a list of frames: a byte (who sends it;
 // above 2, a pause), a length of two bytes, and so many bytes.
 
+#include "api/metrics.hpp"
 #include "coordinator_world.hpp"
-#include "metrics.hpp"
-#include "otlp_document.hpp"
+#include "metrics/otlp_document.hpp"
 
 using namespace trimtab;
 

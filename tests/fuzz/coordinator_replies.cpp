@@ -1,16 +1,16 @@
 // What the command reads of what a coordinator or an agent answers, or has written: states, events, reports, metrics.
 // What is understood is also shown.
 
-#include "audit_text.hpp"
-#include "doctor_daemons.hpp"
-#include "job_state.hpp"
-#include "live_state.hpp"
-#include "report_data.hpp"
-#include "report_html.hpp"
-#include "report_text.hpp"
-#include "status_text.hpp"
+#include "daemons/up_state.hpp"
+#include "doctor/daemons.hpp"
+#include "jobs/audit_text.hpp"
+#include "jobs/job_state.hpp"
+#include "jobs/live_state.hpp"
+#include "jobs/status_text.hpp"
+#include "report/data.hpp"
+#include "report/html.hpp"
+#include "report/text.hpp"
 #include "target.hpp"
-#include "up_state.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

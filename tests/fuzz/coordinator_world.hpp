@@ -9,10 +9,10 @@
 #include <string>
 
 #include "../coordinator/hello_message.hpp"
-#include "agents.hpp"
-#include "api.hpp"
+#include "agents/agents.hpp"
+#include "api/api.hpp"
 #include "base/check.hpp"
-#include "cost_tables.hpp"
+#include "costs/cost_tables.hpp"
 #include "kept_database.hpp"
 #include "target.hpp"
 #include "wire/agent.pb.h"

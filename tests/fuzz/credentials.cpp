@@ -1,8 +1,8 @@
 // Token files, PEM files and the identities in them.
 
-#include "certificate_text.hpp"
 #include "net/tokens.hpp"
 #include "target.hpp"
+#include "trust/certificate_text.hpp"
 
 using namespace trimtab;
 

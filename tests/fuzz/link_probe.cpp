@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "link_conversation.hpp"
-#include "probe_proof.hpp"
+#include "probes/link_conversation.hpp"
+#include "probes/probe_proof.hpp"
 #include "target.hpp"
 
 using namespace trimtab;

@@ -373,7 +373,7 @@ def write_collector_replies() -> None:
 
 
 def write_link_probes() -> None:
-    """agent/src/link_conversation.cpp: requests and answers. The first byte is how the other side behaves (link_probe.cpp)."""
+    """agent/src/probes/link_conversation.cpp: requests and answers. The first byte is how the other side behaves (link_probe.cpp)."""
     asks_stranger, answers, knows, repeats, jumps = 0, 1, 2, 4, 8
     put_link = lambda name, behaviour, pace, words: put("link_probe", name, bytes([behaviour, pace]) + words)
     round_trip = struct.pack("<QQ", 1, 0)

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "local_frames.hpp"
-#include "rank_frame.hpp"
+#include "local/local_frames.hpp"
+#include "ranks/rank_frame.hpp"
 #include "target.hpp"
 
 using namespace trimtab;

@@ -7,9 +7,9 @@
 
 #include "../agent/hand_made_ring.hpp"
 #include "base/check.hpp"
-#include "rank_rings.hpp"
+#include "records/rank_rings.hpp"
+#include "records/trace_recorder.hpp"
 #include "target.hpp"
-#include "trace_recorder.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

@@ -1,7 +1,7 @@
 // What the kernel, a container runtime and the GPU's driver write into /proc and /sys. In a container another may have
 // mounted it.
 
-#include "driver_files.hpp"
+#include "gpu/driver_files.hpp"
 #include "machine_text.hpp"
 #include "proc_text.hpp"
 #include "target.hpp"

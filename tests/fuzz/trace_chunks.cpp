@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "target.hpp"
-#include "trace_events.hpp"
+#include "trace/events.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;

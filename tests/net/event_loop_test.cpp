@@ -1,11 +1,13 @@
 #include "net/event_loop.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <optional>
+#include <thread>
 
 #include "loopback.hpp"
 
@@ -35,6 +37,30 @@ TEST_CASE("a repeating timer may destroy itself in its own work") {
   const auto end = loop.after(std::chrono::milliseconds(30), [&] { loop.stop(); });
   loop.run();
   CHECK(ran == 3);
+}
+
+TEST_CASE("what the loop's thread owns ends the process where another thread calls it while the loop runs") {
+  const auto ends_by = [](bool beside) {
+    const pid_t child = fork();
+    if (child == 0) {
+      close(STDERR_FILENO);
+      EventLoop loop;
+      loop.post([&] {
+        if (beside) std::thread([&] { loop.assert_on_loop(); }).join();
+        loop.assert_on_loop();
+        loop.stop();
+      });
+      loop.run();
+      loop.assert_on_loop();
+      std::thread([&] { loop.assert_on_loop(); }).join();  // it does not run any more
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  };
+  CHECK(ends_by(false) == 0);
+  CHECK(ends_by(true) == SIGABRT);
 }
 
 TEST_CASE("assigning to a timer keeps the old one's work from running") {

@@ -42,7 +42,7 @@ class FakeAgent:
             return [(rank, message) for rank, message in self.messages if message.get("type") == kind
                     and all(message.get(name) == value for name, value in fields.items())]
 
-    def wait(self, ready, what, deadline_s=60):
+    def wait(self, ready, what, deadline_s=120):
         """Until ready() is true, re-asked at each arrival."""
         end = time.monotonic() + deadline_s
         while not ready():
@@ -52,7 +52,7 @@ class FakeAgent:
                     raise AssertionError(f"timed out waiting for {what}; last: {self.messages[-5:]}")
                 self._changed.wait(min(left, 0.05))
 
-    def wait_from_all(self, kind, ranks, deadline_s=60, **fields):
+    def wait_from_all(self, kind, ranks, deadline_s=120, **fields):
         wanted = set(range(ranks))
         self.wait(lambda: {rank for rank, _ in self.of(kind, **fields)} >= wanted, f"{kind} {fields}", deadline_s)
         return self.of(kind, **fields)

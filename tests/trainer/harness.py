@@ -13,6 +13,8 @@ for folder in (TRAINER, os.path.join(ROOT, "client", "python")):
     if folder not in sys.path:
         sys.path.append(folder)
 
+from rank_programs import FreshProgram, Program
+
 SEED = int(os.environ.get("TRIMTAB_TEST_SEED", "7"))
 GLOBAL_BATCH = 12
 OPERATORS = 8
@@ -55,7 +57,7 @@ class Run:
         self._processes, self._log = processes, log
         self.codes, self.errors, self.output = [], [], []
 
-    def wait(self, deadline_s=60):
+    def wait(self, deadline_s=180):
         for process in self._processes:
             try:
                 output, errors = process.communicate(timeout=deadline_s)
@@ -74,8 +76,6 @@ class Run:
         for process in self._processes:
             process.kill()
             process.wait()
-            process.stdout.close()
-            process.stderr.close()
 
     def lines(self):
         with open(self._log, encoding="utf-8") as file:
@@ -88,6 +88,8 @@ class Run:
 
 class JobTest(unittest.TestCase):
     """A scratch folder with the tiny model in it, and everything killed at the end."""
+
+    fresh = False  # Ranks are no forks: for a test with a memory limit, under which a program that starts anew must fit, too.
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="trimtab-trainer-")
@@ -108,15 +110,15 @@ class JobTest(unittest.TestCase):
         log = os.path.join(self.folder, f"{name}.log")
         processes = []
         for rank in range(world_size):
-            words = [sys.executable, os.path.join(TRAINER, script), "--config", config or self.config,
+            words = [os.path.join(TRAINER, script), "--config", config or self.config,
                      "--plan", plan_path, "--rank", str(rank), "--world-size", str(world_size),
                      "--rendezvous", f"file://{self.folder}/{name}.rendezvous", "--steps", str(steps),
                      "--log", log, "--pin", "off", *extra]
             settings = {"TRIMTAB_RANK": str(rank), "TRIMTAB_WORLD_SIZE": str(world_size), "TRIMTAB_JOB": "tiny"}
             clean = {name: value for name, value in os.environ.items() if not name.startswith("TRIMTAB_")}
-            processes.append(subprocess.Popen(
-                words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                env={**clean, **settings, **(environment or {})}))
+            own = {**clean, **settings, **(environment or {})}
+            processes.append(FreshProgram(words, own) if self.fresh else
+                             Program(words, os.path.join(self.folder, f"{name}.{rank}"), own))
         run = Run(processes, log)
         self.addCleanup(run.kill)
         return run

@@ -1,13 +1,12 @@
 """The describe and benchmark commands keep to their contracts."""
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import unittest
 import unittest.mock
 
 from harness import OPERATORS, TRAINER, JobTest
+from rank_programs import Program
 
 import benchmark_items
 from benchmark_items import blocks_of, nodes_of
@@ -48,13 +47,15 @@ WANTED = {
 
 class Commands(JobTest):
     def describe(self, config):
-        return subprocess.run([sys.executable, os.path.join(TRAINER, "describe.py"), "--config", config],
-                              capture_output=True, text=True, timeout=60)
+        """(exit status, output, errors)"""
+        program = Program([os.path.join(TRAINER, "describe.py"), "--config", config], os.path.join(self.folder, "describe"))
+        output, errors = program.communicate(timeout=60)
+        return program.returncode, output, errors
 
     def test_describe_prints_the_model(self):
-        result = self.describe(self.config)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        model = json.loads(result.stdout)
+        status, output, errors = self.describe(self.config)
+        self.assertEqual(status, 0, errors)
+        model = json.loads(output)
         self.assertEqual(model["schema"], "trimtab.model/1")
         self.assertEqual(model["microbatch_values"]["total"], [1, 2, 3, 4, 6, 12])
         self.assertEqual(len(model["operators"]), OPERATORS)
@@ -68,9 +69,9 @@ class Commands(JobTest):
         self.assertGreater(model["operators"][-1]["activation_bytes"], 16 * 64 * 4)
 
     def test_describe_of_a_missing_file_exits_with_2(self):
-        result = self.describe("/nowhere.toml")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("/nowhere.toml", result.stderr)
+        status, _, errors = self.describe("/nowhere.toml")
+        self.assertEqual(status, 2)
+        self.assertIn("/nowhere.toml", errors)
 
     def test_benchmark_answers_every_item_on_every_rank(self):
         requests = self.write("requests.json", {
@@ -166,10 +167,10 @@ class Commands(JobTest):
 
     def benchmark(self, requests, codes, *words):
         rendezvous = f"file://{self.folder}/benchmark.rendezvous"
-        processes = [subprocess.Popen(
-            [sys.executable, os.path.join(TRAINER, "benchmark.py"), "--config", self.config, "--rank", str(rank),
-             "--world-size", "2", "--rendezvous", rendezvous, "--requests", requests, "--pin", "off", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+        processes = [Program(
+            [os.path.join(TRAINER, "benchmark.py"), "--config", self.config, "--rank", str(rank), "--world-size", "2",
+             "--rendezvous", rendezvous, "--requests", requests, "--pin", "off", *words],
+            os.path.join(self.folder, f"benchmark.{rank}")) for rank in range(2)]
         for process in processes:
             self.addCleanup(process.kill)
         results = [process.communicate(timeout=120) for process in processes]

@@ -18,7 +18,6 @@ import operator_state
 import overlap_slowdown
 import process_groups
 import rank_process
-import slowdown_table
 from benchmark_items import ItemError
 from errors import BadInput
 from model import operator_specs
@@ -178,7 +177,7 @@ class SlowdownTable(JobTest):
         return path
 
     def lines(self, text, code):
-        return slowdown_table.lines_of(self.program(text, code), config.load(self.config), 1, 0)
+        return overlap_slowdown.table_lines(self.program(text, code), config.load(self.config), 1, 0)
 
     def test_cost_lines_are_passed_on(self):
         self.assertEqual(self.lines("\n".join(self.LINES), 0), [({"kind": "overlap_computation"}, [1000000])])

@@ -11,7 +11,7 @@ import holding
 import intervals
 import plan as plans
 from model import operator_specs, parameter_count, parameters_of
-from switch import messages, peak_state_bytes
+from plan_change import messages, peak_state_bytes
 
 CONFIG = config.from_document(tomllib.loads(MODEL))
 SPECS = operator_specs(CONFIG)

@@ -1,6 +1,9 @@
 """The plan decides how a step is computed, never what is learnt. By the classes of knobs: an exact one changes no bit, a
 rounding one only the order of sums; with dropout, weight decay, padded samples and in both precisions. None of this
-trainer's knobs is statistical: masks belong to samples, under tensor parallelism too."""
+trainer's knobs is statistical: masks belong to samples, under tensor parallelism too.
+
+In bfloat16 the first and the last plan of each group are trained, and two steps; TRIMTAB_TEST_LONG=1 trains them all, and three.
+"""
 import os
 import tomllib
 import unittest
@@ -14,7 +17,8 @@ import data
 from tensor_parallel import ALONE, cross_entropy_sum
 
 SCRIPT = os.path.join("..", "tests", "trainer", "train_plans.py")
-STEPS = 3
+LONG = os.environ.get("TRIMTAB_TEST_LONG") == "1"
+STEPS = {"float32": 3, "bfloat16": 3 if LONG else 2}
 MODEL = STEADY + "dropout = 0.2\nweight_decay = 0.1\npadding = 0.5\n"
 # Relative, of loss and gradient norm: one rounding of an activation is 2**-9 in bfloat16, and means of many are compared.
 TOLERANCES = {"float32": (1e-5, 1e-4), "bfloat16": (5e-4, 1e-2)}
@@ -95,10 +99,10 @@ class LossParity(JobTest):
     def curves(self, documents, world_size, precision):
         """Of each plan: (loss, gradient norm) of its steps from the beginning."""
         path = self.write("parity.toml", MODEL + f'precision = "{precision}"\n')
-        run = self.start(documents, world_size, STEPS, script=SCRIPT, config=path).wait(300)
+        run = self.start(documents, world_size, STEPS[precision], script=SCRIPT, config=path).wait(300)
         self.assertEqual(run.codes, [0] * world_size, run.errors)
         lines = run.lines()
-        self.assertEqual(len({(line["step"], line["samples"]) for line in lines}), STEPS, "all see the same samples")
+        self.assertEqual(len({(line["step"], line["samples"]) for line in lines}), STEPS[precision], "all see the same samples")
         return [[(line["loss"], line["gradient_norm"]) for line in lines if line["plan"] == number]
                 for number in range(len(documents))]
 
@@ -106,7 +110,8 @@ class LossParity(JobTest):
         alone = {}
         for precision, tolerances in TOLERANCES.items():
             (alone[precision],) = self.curves([SINGLE], 1, precision)
-            groups = {**EXACT, **{name: [document] for name, document in ROUNDING.items()}}
+            exact = EXACT if LONG or precision == "float32" else {name: [group[0], group[-1]] for name, group in EXACT.items()}
+            groups = {**exact, **{name: [document] for name, document in ROUNDING.items()}}
             found = self.curves([document for group in groups.values() for document in group], 4, precision)
             for name, group in groups.items():
                 curves, found = found[: len(group)], found[len(group) :]
@@ -115,7 +120,7 @@ class LossParity(JobTest):
                         self.assertEqual([loss for loss, _ in curve], [loss for loss, _ in curves[0]], "not a bit")
                     self.assert_near(alone[precision], curves[0], tolerances)
         self.assertNotEqual(alone["float32"], alone["bfloat16"])
-        self.assert_near(alone["float32"], alone["bfloat16"], (2e-2, 1e-1))
+        self.assert_near(alone["float32"][: STEPS["bfloat16"]], alone["bfloat16"], (2e-2, 1e-1))
 
     def assert_near(self, wanted, found, tolerances):
         for step, (one, other) in enumerate(zip(wanted, found, strict=True)):

@@ -9,7 +9,8 @@ from fake_agent import FakeAgent
 from harness import EVEN_RECOMPUTED, SINGLE, UNEVEN, JobTest, plan
 
 PROMPTLY_S = 10
-SWITCH_STEP = 80
+SWITCH_STEP, SNAPSHOT_EVERY = 30, 12
+MORE_STEPS = 4
 
 
 class LostRank(JobTest):
@@ -54,7 +55,7 @@ class LostRank(JobTest):
                          [(line["step"], line["plan"], line["samples"]) for line in lines[1][:both]])
 
     def test_a_rank_killed_in_a_switch_loses_no_state(self):
-        wanted = self.train(SINGLE, 1, SWITCH_STEP + 10)
+        wanted = self.train(SINGLE, 1, SWITCH_STEP + MORE_STEPS)
         for phase in ("before_snapshot", "after_snapshot", "moving", "moved"):
             with self.subTest(phase):
                 self.switch_and_kill(phase, wanted)
@@ -63,7 +64,7 @@ class LostRank(JobTest):
         agent = FakeAgent(os.path.join(self.folder, f"{phase}.sock"))
         self.addCleanup(agent.close)
         snapshots = os.path.join(self.folder, f"snapshots-{phase}")
-        run = self.start(EVEN_RECOMPUTED, 2, 5000, "--snapshots", snapshots, "--snapshot-every", "30", environment={
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, "--snapshots", snapshots, "--snapshot-every", str(SNAPSHOT_EVERY), environment={
             "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_KILL": f"1:{SWITCH_STEP}:{phase}"})
         agent.wait_from_all("hello", 2)
         agent.propose(1, UNEVEN, 2)
@@ -71,11 +72,11 @@ class LostRank(JobTest):
         run.wait()
         self.assert_survivors_name(run, 1)
         before = run.log()
-        resumed = self.start(SINGLE, 1, SWITCH_STEP + 10, "--snapshots", snapshots).wait()
+        resumed = self.start(SINGLE, 1, SWITCH_STEP + MORE_STEPS, "--snapshots", snapshots).wait()
         self.assertEqual(resumed.codes, [0], resumed.errors)
         after = resumed.log()
         # Steps since the periodic snapshot are repeated where the switch's own was not whole yet.
-        self.assertEqual(min(after), 60 if phase == "before_snapshot" else SWITCH_STEP)
+        self.assertEqual(min(after), 2 * SNAPSHOT_EVERY if phase == "before_snapshot" else SWITCH_STEP)
         self.assert_same_training(wanted, {**before, **after})
 
     def test_sigterm_ends_after_the_step_with_a_snapshot(self):

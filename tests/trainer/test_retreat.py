@@ -30,6 +30,7 @@ class Retreat(JobTest):
 
     def limit(self):
         """Room for SMALL, which has been trained here, and for ADOPTED; not for HUNGRY."""
+        self.fresh = True
         if not LIMIT:
             LIMIT.append(100 * MIB + max(max(line["peak_bytes"]) for line in self.train(SMALL, 2, 2).values()))
         return str(LIMIT[0])

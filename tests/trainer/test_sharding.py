@@ -44,25 +44,25 @@ class Sharding(JobTest):
         self.assert_same_training(wanted, found)
 
     def test_live_changes_and_a_rank_lost_in_one(self):
-        wanted = self.train(SINGLE, 1, 70)
+        wanted = self.train(SINGLE, 1, 45)
         agent = FakeAgent(os.path.join(self.folder, "agent.sock"))
         self.addCleanup(agent.close)
         run = self.start(TENSOR, 4, 5000, "--snapshots", self.snapshots, environment={
-            "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_KILL": "2:60:moving"})
+            "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_KILL": "2:40:moving"})
         agent.wait_for_step(2)
         active = agent.change_plan(1, SHARDED, 4)
         self.assertEqual(len({message["step"] for _, message in active}), 1)
         agent.change_plan(2, MIXED, 4)
         agent.propose(3, TENSOR, 4)
-        agent.send({"type": "plan_commit", "epoch": 3, "step": 60})
+        agent.send({"type": "plan_commit", "epoch": 3, "step": 40})
         run.wait()
         for rank in (0, 1, 3):
             self.assertEqual(run.codes[rank], 3)
             self.assertIn(f"rank {rank}: rank 2 is gone", run.errors[rank])
         before = run.log()
         self.assertEqual({line["epoch"] for line in before.values()}, {0, 1, 2})
-        after = self.train(SHARDED, 4, 70, "--snapshots", self.snapshots)
-        self.assertEqual(min(after), 60, "the change's own snapshot is whole")
+        after = self.train(SHARDED, 4, 45, "--snapshots", self.snapshots)
+        self.assertEqual(min(after), 40, "the change's own snapshot is whole")
         self.assert_same_training(wanted, {**before, **after})
 
     def wide_model(self, vocabulary):

@@ -24,7 +24,7 @@ from memory import PeakMemory, release_unused, resident_bytes
 from model import operator_specs
 from operator_state import OperatorState, Recipe, initial
 from pipeline import Pipeline
-from switch import move_values, peak_of_move
+from plan_change import move_values, peak_of_move
 
 assert harness.TRAINER
 

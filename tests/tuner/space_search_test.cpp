@@ -9,6 +9,7 @@
 #include "split_world.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "usual_worlds.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -163,7 +164,7 @@ Gaps gaps_of(const char* space, std::uint64_t seed, int cases, const test::Rando
              const std::vector<std::string>& without = {}) {
   Random random(seed);
   Gaps gaps;
-  for (int i = 0; i < test::tried(cases); ++i) {
+  for (int i = 0; i < test::tried(test::usual(cases)); ++i) {
     const test::World world = splits ? test::random_split_world(random, options) : test::random_world(random, options);
     const SearchOutcome referee = run(world, "exhaustive", space, without);
     const SearchOutcome found = run(world, "aceso", space, without);

@@ -11,6 +11,7 @@
 #include "split_world.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "usual_worlds.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -47,7 +48,7 @@ struct Gaps {
 Gaps compare(const Comparison& of) {
   Random random(of.seed);
   Gaps gaps;
-  for (int i = 0; i < test::tried(of.cases); ++i) {
+  for (int i = 0; i < test::tried(test::usual(of.cases)); ++i) {
     const test::World world =
         of.splits ? test::random_split_world(random, of.sizes) : test::random_world(random, of.sizes);
     const SearchResult referee = run(world, "exhaustive", of.space);
@@ -78,20 +79,20 @@ Gaps compare(const Comparison& of) {
 
 TEST_CASE("unified finds and proves the exhaustive optimum in the space of a job") {
   const Gaps gaps = compare({"job", 901, 1500, {8, 4, 2}, false});
-  CHECK(gaps.cases > test::tried(1000));
+  CHECK(gaps.cases > test::tried(test::usual(1000)));
   CHECK(gaps.proven == gaps.cases);
 }
 
 TEST_CASE("unified finds and proves the exhaustive optimum with tensor parallelism and derived recompute") {
   const Gaps gaps = compare({"aceso", 902, 1000, {8, 4, 2}, true});
-  CHECK(gaps.cases > test::tried(700));
+  CHECK(gaps.cases > test::tried(test::usual(700)));
   CHECK(gaps.proven == gaps.cases);
 }
 
 TEST_CASE("unified finds the exhaustive optimum with everything that the native model prices") {
   for (const std::uint64_t seed : {903, 2903}) {
     const Gaps gaps = compare({"all", seed, 150, {4, 2, 2}, true});
-    CHECK(gaps.cases > test::tried(100));
+    CHECK(gaps.cases > test::tried(test::usual(100)));
     CHECK(gaps.exact == gaps.cases);
   }
 }

@@ -17,9 +17,9 @@
 //
 // Training comes before the benchmark because it saw the job itself: the class of the kernel, the size, NCCL's own
 // choice and the pace of both. It does so where it has kEnoughSlowdowns values. Each of those is a block of at least
-// sixteen occurrences whose own error is known (4 % of what the time beside costs, agent/src/overlap_regression.hpp);
-// four of them also say, with three degrees of freedom, how blocks differ, and fewer do not. The two are never
-// averaged.
+// sixteen occurrences whose own error is known (4 % of what the time beside costs,
+// agent/src/costs/overlap_regression.hpp); four of them also say, with three degrees of freedom, how blocks differ, and
+// fewer do not. The two are never averaged.
 
 #include <array>
 #include <cstdint>

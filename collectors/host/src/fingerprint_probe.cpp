@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "cgroup_limits.hpp"
-#include "driver_files.hpp"
-#include "gpu_fingerprint.hpp"
-#include "mps_daemon.hpp"
+#include "gpu/driver_files.hpp"
+#include "gpu/gpu_fingerprint.hpp"
+#include "gpu/mps_daemon.hpp"
 #include "proc_text.hpp"
 #include "system_file.hpp"
 

@@ -5,9 +5,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "driver_files.hpp"
+#include "gpu/driver_files.hpp"
+#include "gpu/mps_daemon.hpp"
 #include "library_search.hpp"
-#include "mps_daemon.hpp"
 #include "proc_text.hpp"
 #include "system_file.hpp"
 

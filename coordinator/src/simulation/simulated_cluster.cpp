@@ -17,7 +17,7 @@ constexpr double kProbeMs = 10;
 constexpr const char* kDeviceWork = "clock";  // as agents probe GPUs
 constexpr double kRoundTripMs = 0.1;
 constexpr double kProbeNoise = 0.02;
-// Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/step_passes.hpp).
+// Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/records/step_passes.hpp).
 constexpr std::int64_t kFirstTimed = 4;
 constexpr std::int64_t kTimedSteps = 16;
 constexpr double kFirstLoss = 11.0;

@@ -48,6 +48,37 @@ const PlanText* plan_of(const std::string& hash, const TuningState& state) {
   return trial == state.trials.end() ? nullptr : &trial->plan;
 }
 
+struct TrialCounts {
+  int adoptions = 0;
+  int false_adoptions = 0;
+  int worse = 0;
+  int measured = 0;
+  int covered = 0;
+  int ratios_covered = 0;
+  int too_big = 0;
+  int to_goal = -1;  // the trial by which the incumbent was within kGoal; 0 = it was at the start, -1 = never
+  std::int64_t steps = 0;
+};
+
+TrialCounts counted(const std::vector<JudgedTrial>& trials, double best_ms, bool good_at_start) {
+  TrialCounts counts;
+  if (good_at_start) counts.to_goal = 0;
+  for (const JudgedTrial& one : trials) {
+    counts.steps += one.steps;
+    counts.adoptions += one.adopted() ? 1 : 0;
+    counts.false_adoptions += one.adopted() && one.truly_worse() ? 1 : 0;
+    counts.too_big += one.reason == "out_of_memory" ? 1 : 0;
+    if (counts.to_goal < 0 && one.best_so_far_ms <= kGoal * best_ms) counts.to_goal = one.id;
+    if (!one.measured) continue;
+    ++counts.measured;
+    counts.worse += one.truly_worse() ? 1 : 0;
+    counts.covered += one.predicted_low_ms <= one.true_ms && one.true_ms <= one.predicted_high_ms ? 1 : 0;
+    const double ratio = one.incumbent_true_ms / one.true_ms;
+    counts.ratios_covered += one.ratio_low <= ratio && ratio <= one.ratio_high ? 1 : 0;
+  }
+  return counts;
+}
+
 }  // namespace
 
 double Verdict::true_ms(const std::string& plan_json) const {
@@ -115,24 +146,9 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                           const TrueBest& known) const {
   const double adopted_ms = true_ms(state.incumbent.json);
   const double best = known.ms;
-  int adoptions = 0, false_adoptions = 0, worse = 0, measured = 0, covered = 0, ratios_covered = 0, too_big = 0;
-  int to_goal = true_ms(state.initial.json) <= kGoal * best ? 0 : -1;
-  std::int64_t trial_steps = 0;
+  const TrialCounts counts = counted(trials_, best, true_ms(state.initial.json) <= kGoal * best);
   auto trials = nlohmann::json::array();
-  for (const JudgedTrial& one : trials_) {
-    trials.push_back(trial_json(one));
-    trial_steps += one.steps;
-    adoptions += one.adopted() ? 1 : 0;
-    false_adoptions += one.adopted() && one.truly_worse() ? 1 : 0;
-    too_big += one.reason == "out_of_memory" ? 1 : 0;
-    if (to_goal < 0 && one.best_so_far_ms <= kGoal * best) to_goal = one.id;
-    if (!one.measured) continue;
-    ++measured;
-    worse += one.truly_worse() ? 1 : 0;
-    covered += one.predicted_low_ms <= one.true_ms && one.true_ms <= one.predicted_high_ms ? 1 : 0;
-    const double ratio = one.incumbent_true_ms / one.true_ms;
-    ratios_covered += one.ratio_low <= ratio && ratio <= one.ratio_high ? 1 : 0;
-  }
+  for (const JudgedTrial& one : trials_) trials.push_back(trial_json(one));
   const double rest_ms = static_cast<double>(std::max<std::int64_t>(state.job.steps - state.step, 0)) * adopted_ms;
   const double job_ms = spent.steps_ms + spent.changes_ms + rest_ms;
   const double overhead_ms = overhead_of(spent);
@@ -162,15 +178,15 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"regret", adopted_ms / best - 1},
                              {"gain", true_ms(state.initial.json) / adopted_ms},
                              {"trials", trials},
-                             {"trials_to_2_percent", to_goal},
-                             {"trial_steps", trial_steps},
-                             {"adoptions", adoptions},
-                             {"false_adoptions", false_adoptions},
-                             {"truly_worse_trials", worse},
-                             {"out_of_memory_trials", too_big},
-                             {"measured_trials", measured},
-                             {"predictions_covered", covered},
-                             {"ratios_covered", ratios_covered},
+                             {"trials_to_2_percent", counts.to_goal},
+                             {"trial_steps", counts.steps},
+                             {"adoptions", counts.adoptions},
+                             {"false_adoptions", counts.false_adoptions},
+                             {"truly_worse_trials", counts.worse},
+                             {"out_of_memory_trials", counts.too_big},
+                             {"measured_trials", counts.measured},
+                             {"predictions_covered", counts.covered},
+                             {"ratios_covered", counts.ratios_covered},
                              {"job_hours", job_ms / 3.6e6},
                              {"overhead_share", job_ms > 0 ? overhead_ms / job_ms : 0},
                              {"overhead_device_hours", overhead_ms / 3.6e6 * devices},

@@ -24,6 +24,8 @@ class EventLoop final {
   // Runs until stop(). Callbacks must not throw.
   void run();
   void stop();
+  // Of what the loop's thread owns: asserts that no other thread calls while the loop runs.
+  void assert_on_loop() const;
   void post(std::function<void()> work);
 
   // Destroying or cancel()ling a Timer keeps its callback from running.

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "database_backend.hpp"
+#include "store/database_backend.hpp"
 
 namespace trimtab {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/check.hpp"
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 
 namespace trimtab::published {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "json_reader.hpp"
+#include "documents/json_reader.hpp"
 
 namespace trimtab::published {
 

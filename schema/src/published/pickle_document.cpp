@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 #include "published/pickle_opcodes.hpp"
 
 namespace trimtab::published {

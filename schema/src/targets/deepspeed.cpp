@@ -1,6 +1,6 @@
 // DeepSpeed: the configuration file of --deepspeed_config (deepspeed/runtime/config.py, runtime/zero/config.py).
 
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 #include "targets/target_entry.hpp"
 
 namespace trimtab {

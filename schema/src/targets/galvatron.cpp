@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 #include "targets/target_entry.hpp"
 
 namespace trimtab {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "amount.hpp"
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 
 namespace trimtab {
 
@@ -356,18 +356,17 @@ Status check(const Figures& figures, const std::string& of, const std::vector<Na
                    "one that is mistyped");
 }
 
-// The parts that the operators of a model are of.
-struct Parts {
+struct OperatorFigures {
   Figures embedding, attention, mlp, head;
 };
 
-Result<Parts> count(const Counting& counting, const Sizes& s) {
+Result<OperatorFigures> count(const Counting& counting, const Sizes& s) {
   const Named hidden{"hidden-size", s.hidden};
   const Named sequence{"seq-length", s.sequence};
   const Named vocabulary{"vocab-size (padded)", s.vocabulary};
   const Named heads{"num-attention-heads", s.heads};
   const Named ffn{"ffn-hidden-size", s.ffn};
-  const Parts parts{counting.embedding(), counting.attention(), counting.mlp(), counting.head()};
+  const OperatorFigures parts{counting.embedding(), counting.attention(), counting.mlp(), counting.head()};
   TRIMTAB_TRY_STATUS(
       check(parts.embedding, "an embedding", {hidden, sequence, vocabulary, {"max-position-embeddings", s.positions}}));
   TRIMTAB_TRY_STATUS(check(parts.attention, "an attention",
@@ -409,7 +408,7 @@ Operator operator_of(const Sizes& sizes, const std::string& kind, std::int64_t l
 
 Result<Model> counted(const Sizes& sizes, const std::string& name) {
   const Counting counting(sizes);
-  TRIMTAB_TRY(const Parts parts, count(counting, sizes));
+  TRIMTAB_TRY(const OperatorFigures parts, count(counting, sizes));
   Model model;
   model.name = name;
   model.global_batch = static_cast<std::int32_t>(sizes.batch);

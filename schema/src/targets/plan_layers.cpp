@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "plan_names.hpp"
+#include "documents/plan_names.hpp"
 
 namespace trimtab {
 

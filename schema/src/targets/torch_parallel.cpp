@@ -1,7 +1,7 @@
 // PyTorch's own data parallelism. DistributedDataParallel and FullyShardedDataParallel read no file; this one has their
 // parameters by their names and is read by client/python/trimtab/parallel.py.
 
-#include "json_document.hpp"
+#include "documents/json_document.hpp"
 #include "targets/target_entry.hpp"
 
 namespace trimtab {

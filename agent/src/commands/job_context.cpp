@@ -1,0 +1,84 @@
+#include "commands/job_context.hpp"
+
+#include <utility>
+
+#include "host/fingerprint_probe.hpp"
+
+namespace trimtab::agent {
+
+void JobContext::node_changed(Fingerprint node) {
+  node_ = std::move(node);
+  fingerprints_.clear();
+}
+
+Status JobContext::remember_job(const Job& job) {
+  const Scratch scratch(state_, job.name, "");
+  TRIMTAB_TRY_STATUS(scratch.create());
+  TRIMTAB_TRY_STATUS(write_file(scratch.job(), to_json(job)));
+  fingerprints_.insert_or_assign(job.name, fingerprint_json(job));
+  return job.model_json.empty() ? Status{} : remember_model(job.name, job.model_json);
+}
+
+std::string JobContext::fingerprint_json(const Job& job) const {
+  Fingerprint fingerprint = node_;
+  for (const auto& [name, value] : job.environment) {
+    if (host::changes_costs(name, node_)) fingerprint.environment[name] = value;
+  }
+  Fingerprint of_job;
+  of_job.software = job.software;
+  host::merge(fingerprint, of_job);
+  return to_json(fingerprint);
+}
+
+std::string JobContext::fingerprint_json(const std::string& job) {
+  if (const auto found = fingerprints_.find(job); found != fingerprints_.end()) return found->second;
+  if (!is_plain_name(job)) return to_json(node_);
+  const auto text = read_file(Scratch(state_, job, "").job());
+  const auto known = text.ok() ? parse_job(*text, "job " + job) : Result<Job>(text.error());
+  if (!known.ok()) return to_json(node_);
+  return fingerprints_.insert_or_assign(job, fingerprint_json(*known)).first->second;
+}
+
+Status JobContext::remember_model(const std::string& job, std::string_view model_json) {
+  TRIMTAB_TRY(auto model, parse_model(model_json, "the model of job " + job));
+  const Scratch scratch(state_, job, "");
+  TRIMTAB_TRY_STATUS(scratch.create());
+  TRIMTAB_TRY_STATUS(write_file(scratch.model(), model_json));
+  models_.insert_or_assign(job, std::move(model));
+  return {};
+}
+
+void JobContext::forget(const std::string& job) {
+  models_.erase(job);
+  fingerprints_.erase(job);
+}
+
+void JobContext::forget_all_but(const std::function<bool(const std::string& job)>& is_kept) {
+  std::erase_if(models_, [&](const auto& one) { return !is_kept(one.first); });
+  std::erase_if(fingerprints_, [&](const auto& one) { return !is_kept(one.first); });
+}
+
+const Model* JobContext::model(const std::string& job) {
+  if (const auto found = models_.find(job); found != models_.end()) return &found->second;
+  if (!is_plain_name(job)) return nullptr;
+  const auto text = read_file(Scratch(state_, job, "").model());
+  if (!text.ok()) return nullptr;
+  auto parsed = parse_model(*text, "the model of job " + job);
+  if (!parsed.ok()) return nullptr;
+  return &models_.insert_or_assign(job, std::move(parsed).value()).first->second;
+}
+
+std::optional<FoldContext> JobContext::context(const std::string& job, std::uint32_t rank, std::string_view plan_json) {
+  const Model* known = model(job);
+  const auto plan = parse_plan(plan_json, "plan of job " + job);
+  if (known == nullptr || !plan.ok()) return std::nullopt;
+  return fold_context(*known, *plan, static_cast<std::int32_t>(rank));
+}
+
+std::optional<FoldContext> JobContext::launched_context(const Scratch& scratch, const std::string& job,
+                                                        std::uint32_t rank, std::uint64_t epoch) {
+  const auto text = read_file(scratch.plan(epoch));
+  return text.ok() ? context(job, rank, *text) : std::nullopt;
+}
+
+}  // namespace trimtab::agent

@@ -1,0 +1,147 @@
+#include "kernels/kernel_attribution.hpp"
+
+#include <algorithm>
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr std::size_t kMostThreads = 256;
+constexpr std::size_t kMostOrphans = 4096;  // of a thread
+
+bool is_pass(const RangeRecord& record) {
+  return record.domain == "trimtab" && record.name.starts_with("op/");
+}
+
+}  // namespace
+
+KernelAttribution::KernelAttribution(const LostWindows& lost, AttributionOptions options)
+    : lost_(lost), options_(options), ranges_(options.blocks, options.block_ranges, options.settle_ns) {}
+
+void KernelAttribution::make_tables() {
+  if (!launches_.empty()) return;
+  launches_.resize(options_.launches);
+  waiting_.resize(options_.kernels);
+}
+
+// Launches and kernels stay: they are joined by id, and find no pass any more.
+void KernelAttribution::forget() {
+  counters_.evicted += passes_.size();
+  passes_.clear();
+  order_.clear();
+  orphans_.clear();
+  ranges_.forget_times();
+  newest_ns_ = 0;
+}
+
+void KernelAttribution::add_launch(std::uint32_t correlation, std::uint32_t range) {
+  make_tables();
+  Launch& launch = launches_[correlation & (options_.launches - 1)];
+  KernelWork* work = work_of(range);
+  const bool awaited = launch.known && !launch.matched && work_of(launch.range) != nullptr;
+  if (awaited && work == nullptr) return;  // what nobody waits for takes no place from what somebody does
+  if (awaited) ++counters_.evicted;
+  launch = {correlation, range, true, false};
+  if (work != nullptr) ++work->launches;
+  Waiting& waiting = waiting_[correlation & (options_.kernels - 1)];
+  if (waiting.work.kernels == 0 || waiting.correlation != correlation) return;
+  apply(launch, waiting.work);
+  waiting = {};
+}
+
+void KernelAttribution::add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns) {
+  make_tables();
+  newest_ns_ = std::max(newest_ns_, end_ns);
+  const KernelWork work{end_ns - begin_ns, 1, end_ns, begin_ns, 0, 0};
+  Launch& launch = launches_[correlation & (options_.launches - 1)];
+  if (launch.known && launch.correlation == correlation) return apply(launch, work);
+  Waiting& waiting = waiting_[correlation & (options_.kernels - 1)];
+  if (waiting.work.kernels > 0 && waiting.correlation != correlation) {
+    counters_.evicted += waiting.work.kernels;
+    waiting.work = {};
+  }
+  waiting.correlation = correlation;
+  waiting.work.merge(work);
+}
+
+void KernelAttribution::apply(Launch& launch, const KernelWork& work) {
+  KernelWork* total = work_of(launch.range);
+  (total != nullptr ? counters_.attributed : counters_.outside) += work.kernels;
+  if (total == nullptr) return;
+  ranges_.ended(launch.range, work.last_ns);
+  total->merge(work);
+  if (!launch.matched) ++total->matched;
+  launch.matched = true;
+}
+
+// Nothing for a launch in no range, for a range that is not held, and for one whose pass was given out already.
+KernelWork* KernelAttribution::work_of(std::uint32_t range) {
+  RangeBlocks::Range* entry = range == 0 ? nullptr : ranges_.at(range, newest_ns_);
+  if (entry == nullptr || entry->pass == 0) return entry == nullptr ? nullptr : &entry->work;
+  const auto pass = passes_.find(entry->pass);
+  return pass == passes_.end() ? nullptr : &pass->second.work;
+}
+
+void KernelAttribution::add_range(const RangeRecord& record) {
+  const std::uint32_t id = id_of(record);
+  if (id == 0 || (record.flags & record::kCrossThread) != 0) return;
+  make_tables();
+  if (orphans_.size() >= kMostThreads && !orphans_.contains(record.thread)) orphans_.clear();
+  std::vector<Orphan>& orphans = orphans_[record.thread];
+  const bool pass = is_pass(record);
+  if (pass) begin_pass(record, id);
+  // Ranges of a thread end from the inside out: those within this one are the last. The others wait on.
+  if (pass || record.depth == 0) {
+    while (!orphans.empty() && orphans.back().depth > record.depth && orphans.back().begin_ns >= record.begin_ns) {
+      if (pass) count_for(orphans.back().id, id);
+      orphans.pop_back();
+    }
+  }
+  if (pass || record.depth == 0) return;
+  if (orphans.size() >= kMostOrphans) {
+    counters_.evicted += orphans.size();
+    orphans.clear();
+  }
+  orphans.push_back({id, record.depth, record.begin_ns});
+}
+
+void KernelAttribution::begin_pass(const RangeRecord& record, std::uint32_t id) {
+  RangeBlocks::Range* entry = ranges_.at(id, newest_ns_);
+  if (entry == nullptr || passes_.size() >= options_.passes) {
+    ++counters_.crowded;
+    if (entry != nullptr) *entry = {id, {}};  // of a pass that nobody knows: nothing is joined for it
+    return;
+  }
+  if (!passes_.emplace(id, Pass{record, {}}).second) return;  // an id that comes twice: the producer is wrong
+  order_.push_back(id);
+  ranges_.ended(id, record.end_ns);
+  count_for(id, id);
+}
+
+void KernelAttribution::count_for(std::uint32_t range, std::uint32_t pass) {
+  RangeBlocks::Range* entry = ranges_.at(range, newest_ns_);
+  const auto found = passes_.find(pass);
+  if (found != passes_.end() && entry == nullptr) found->second.cut = true;
+  if (entry == nullptr) return;
+  if (found != passes_.end() && entry->pass == 0) found->second.work.merge(entry->work);
+  entry->pass = pass;
+  entry->work = {};
+}
+
+bool KernelAttribution::judge(const Pass& pass) {
+  const std::uint64_t end_ns = std::max(pass.range.end_ns, pass.work.last_ns);
+  std::uint64_t* counter = &counters_.passes;
+  if (lost_.overlap(pass.range.begin_ns, end_ns)) {
+    counter = &counters_.windowed;
+  } else if (pass.cut) {
+    counter = &counters_.crowded;
+  } else if (pass.work.launches == 0) {
+    counter = &counters_.without_kernels;
+  } else if (pass.work.matched < pass.work.launches) {
+    counter = &counters_.incomplete;
+  }
+  ++*counter;
+  return counter == &counters_.passes;
+}
+
+}  // namespace trimtab::agent

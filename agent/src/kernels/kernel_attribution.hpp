@@ -1,0 +1,129 @@
+#pragma once
+
+// Whose work a kernel was: joins kernels with the ranges that launched them. A kLaunch record names a correlation id
+// and the innermost range that was open; the kernel carries the correlation id; the range is published when it ends.
+// The three come in any order. A range that is no operator's pass counts for the pass around it, on the same thread.
+//
+// A pass is given out when kernels have been seen that ended `settle_ns` after it, all its launches have found their
+// kernels, and none of its time is lost; otherwise it is dropped and counted, never given with a part of its kernels.
+// One launch may have many kernels (a graph).
+//
+// Memory is constant. Launches and kernels are found by the low bits of their ids, which the producers count upwards; a
+// newer one takes an older one's place, and what was still waiting there is counted as evicted. Ranges and passes that
+// find no room are refused, the earlier ones stay (RangeBlocks): of more passes than can wait, a sample of stretches is
+// given out, and the others are counted as crowded. Pure. Single-threaded.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/lost_windows.hpp"
+#include "records/range_blocks.hpp"
+#include "records/ring_reader.hpp"
+
+namespace trimtab::agent {
+
+struct AttributionOptions {
+  std::uint64_t settle_ns = 6'500'000'000;
+  std::size_t launches = std::size_t{1} << 18;  // powers of two
+  std::size_t kernels = std::size_t{1} << 14;   // that came before their launch
+  std::size_t blocks = 32;                      // of ranges
+  std::uint32_t block_ranges = 4096;            // a power of two, too
+  std::size_t passes = std::size_t{1} << 16;
+};
+
+struct AttributionCounters {
+  std::uint64_t attributed = 0;  // kernels whose range was known
+  std::uint64_t outside = 0;     // kernels launched in no range, or in one that is not held (any more)
+  std::uint64_t passes = 0;      // given out
+  std::uint64_t without_kernels = 0;
+  std::uint64_t incomplete = 0;  // passes with a launch whose kernel never came
+  std::uint64_t windowed = 0;    // passes that ran while not all was recorded
+  std::uint64_t crowded = 0;     // passes for which there was no room
+  std::uint64_t evicted = 0;     // launches, kernels and ranges that made room unjoined
+};
+
+// One occurrence of an operator's pass.
+struct PassTime {
+  RangeRecord range;            // as it was published; its own times are the host's
+  std::uint64_t device_ns = 0;  // the sum of its kernels' times
+  std::uint64_t kernels = 0;
+  std::uint64_t begin_ns = 0;  // of the first of them, and the end of the last
+  std::uint64_t end_ns = 0;
+};
+
+class KernelAttribution final {
+ public:
+  // `lost` must outlive it.
+  explicit KernelAttribution(const LostWindows& lost, AttributionOptions options = {});
+
+  void add_range(const RangeRecord& record);
+  void add_launch(std::uint32_t correlation, std::uint32_t range);
+  void add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns);
+
+  // Gives what is settled to `sink`, in the order in which the ranges ended; `all` = at the end, settled or not.
+  template <typename Sink>
+  void take(const Sink& sink, bool all = false) {
+    while (!order_.empty() && (all || passes_.at(order_.front()).settled(newest_ns_, options_.settle_ns))) {
+      const Pass pass = passes_.extract(order_.front()).mapped();
+      order_.pop_front();
+      if (judge(pass))
+        sink(PassTime{pass.range, pass.work.device_ns, pass.work.kernels, pass.work.first_ns, pass.work.last_ns});
+    }
+  }
+  // What still waits will not be given out: it ran under what no longer holds (a plan), or at another time than it
+  // says. Passes that go are counted as evicted.
+  void forget();
+  [[nodiscard]] const AttributionCounters& counters() const { return counters_; }
+  // The id that a range was published under; 0 = it has none.
+  [[nodiscard]] static std::uint32_t id_of(const RangeRecord& range) {
+    return range.detail[0] | static_cast<std::uint32_t>(range.detail[1]) << 16U;
+  }
+
+ private:
+  struct Launch {
+    std::uint32_t correlation = 0;
+    std::uint32_t range = 0;
+    bool known = false;
+    bool matched = false;
+  };
+  struct Waiting {  // kernels whose launch has not come
+    std::uint32_t correlation = 0;
+    KernelWork work;
+  };
+  struct Pass {
+    RangeRecord range;
+    KernelWork work;
+    bool cut = false;  // there was no room for a range in it
+    [[nodiscard]] bool settled(std::uint64_t newest_ns, std::uint64_t settle_ns) const {
+      return newest_ns > range.end_ns + settle_ns;
+    }
+  };
+  struct Orphan {  // a range that ended and waits for the one around it
+    std::uint32_t id;
+    std::uint16_t depth;
+    std::uint64_t begin_ns;
+  };
+
+  void apply(Launch& launch, const KernelWork& work);
+  [[nodiscard]] KernelWork* work_of(std::uint32_t range);
+  void count_for(std::uint32_t range, std::uint32_t pass);
+  void begin_pass(const RangeRecord& record, std::uint32_t id);
+  [[nodiscard]] bool judge(const Pass& pass);
+  void make_tables();
+
+  const LostWindows& lost_;
+  AttributionOptions options_;
+  AttributionCounters counters_;
+  std::vector<Launch> launches_;  // made with the first launch or kernel: most jobs have none
+  std::vector<Waiting> waiting_;
+  RangeBlocks ranges_;
+  std::unordered_map<std::uint32_t, Pass> passes_;
+  std::deque<std::uint32_t> order_;                                 // their ids, as they ended
+  std::unordered_map<std::uint32_t, std::vector<Orphan>> orphans_;  // by thread
+  std::uint64_t newest_ns_ = 0;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,293 @@
+#include "processes/child_process.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "net/descriptor_limit.hpp"
+#include "processes/process_identity.hpp"
+#include "processes/program_search.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+// Of the process, as the mask itself is; nothing: children inherit what is there.
+std::optional<mode_t> mask_of_children;
+
+// Likewise.
+std::optional<rlimit> descriptors_of_children;
+
+constexpr const char* kScorePath = "/proc/self/oom_score_adj";
+constexpr std::string_view kHighestScore = "1000";
+
+// Likewise, as the kernel writes it.
+std::optional<std::string> score_of_children;
+
+// Async-signal-safe.
+bool write_score(std::string_view score) {
+  const int file = ::open(kScorePath, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool written = std::cmp_equal(::write(file, score.data(), score.size()), score.size());
+  ::close(file);
+  return written;
+}
+
+std::optional<std::string> read_score() {
+  const int file = ::open(kScorePath, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  char text[16];
+  const ssize_t count = ::read(file, text, sizeof text);
+  ::close(file);
+  if (count <= 0) return std::nullopt;
+  return std::string(text, static_cast<std::size_t>(count));
+}
+
+enum class Stage : int { kDirectory = 1, kDescriptors, kExecute };
+struct ChildFailure {
+  int stage;
+  int code;
+};
+
+// Everything the child needs, made before the fork: between fork and exec only async-signal-safe calls are allowed.
+struct ChildPlan {
+  std::string program;
+  std::string directory;
+  std::vector<std::string> environment_texts;
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  int output = -1;
+  int error = -1;
+  int gate = -1;
+  int failure = -1;
+  std::optional<mode_t> file_mask;
+  std::optional<rlimit> descriptors;
+  std::string_view score;  // empty: as it is
+  bool dies_with_agent = false;
+};
+
+ChildPlan plan_child(const ProcessRequest& request, std::string program) {
+  ChildPlan plan;
+  plan.program = std::move(program);
+  plan.directory = request.working_directory;
+  plan.output = request.output;
+  plan.error = request.error;
+  plan.file_mask = mask_of_children;
+  plan.descriptors = descriptors_of_children;
+  if (score_of_children) plan.score = *score_of_children;
+  plan.dies_with_agent = request.dies_with_agent;
+  for (const auto& argument : request.arguments) plan.arguments.push_back(const_cast<char*>(argument.c_str()));
+  plan.arguments.push_back(nullptr);
+  for (const auto& [name, value] : request.environment) plan.environment_texts.push_back(name + "=" + value);
+  for (auto& text : plan.environment_texts) plan.environment.push_back(text.data());
+  plan.environment.push_back(nullptr);
+  return plan;
+}
+
+[[noreturn]] void fail_child(const ChildPlan& plan, Stage stage) {
+  const ChildFailure failure{static_cast<int>(stage), errno};
+  const auto written = ::write(plan.failure, &failure, sizeof failure);
+  ::_exit(written == static_cast<ssize_t>(sizeof failure) ? 127 : 126);
+}
+
+void set_signals() {
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+bool wait_at_gate(int gate) {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(gate, &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  return count == 1;
+}
+
+// At once, not by exec: a child held at its gate must not keep the locks and ports of an agent that was killed, or the
+// next agent would find them taken. Old kernels lack the call: there they stay until the exec.
+void close_all_but(int one, int other) {
+  const auto low = static_cast<unsigned>(std::min(one, other));
+  const auto high = static_cast<unsigned>(std::max(one, other));
+  if (low > 3) ::close_range(3, low - 1, 0);
+  if (high > low + 1) ::close_range(low + 1, high - 1, 0);
+  ::close_range(high + 1, ~0U, 0);
+}
+
+[[noreturn]] void run_child(const ChildPlan& plan) {
+  ::setpgid(0, 0);
+  if (plan.dies_with_agent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  set_signals();
+  if (plan.file_mask) ::umask(*plan.file_mask);
+  if (!plan.score.empty()) (void)write_score(plan.score);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int output = plan.output >= 0 ? plan.output : null;
+  const int error = plan.error >= 0 ? plan.error : null;
+  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) {
+    fail_child(plan, Stage::kDescriptors);
+  }
+  close_all_but(plan.gate, plan.failure);
+  // Not earlier: nothing can be opened beyond it.
+  if (plan.descriptors) ::setrlimit(RLIMIT_NOFILE, &*plan.descriptors);
+  if (::chdir(plan.directory.c_str()) != 0) fail_child(plan, Stage::kDirectory);
+  if (!wait_at_gate(plan.gate)) ::_exit(0);
+  ::execve(plan.program.c_str(), plan.arguments.data(), plan.environment.data());
+  fail_child(plan, Stage::kExecute);
+}
+
+std::string path_of(const std::map<std::string, std::string>& environment) {
+  const auto found = environment.find("PATH");
+  return found == environment.end() || found->second.empty() ? kDefaultPath : found->second;
+}
+
+// Descriptors 0 to 2 of the child are overwritten by dup2; ours must not be among them.
+bool above_standard(std::array<int, 2>& ends) {
+  for (int& end : ends) {
+    if (end > 2) continue;
+    const int moved = ::fcntl(end, F_DUPFD_CLOEXEC, 3);
+    if (moved < 0) return false;
+    ::close(std::exchange(end, moved));
+  }
+  return true;
+}
+
+enum class Channel { kPipe, kSocket };
+
+Result<std::array<int, 2>> make_channel(Channel kind) {
+  std::array<int, 2> ends{};
+  const int made = kind == Channel::kPipe ? ::pipe2(ends.data(), O_CLOEXEC)
+                                          : ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
+  if (made != 0 || !above_standard(ends)) {
+    return unavailable(std::string("couldn't make a channel to a child process: ") + std::strerror(errno));
+  }
+  return ends;
+}
+
+}  // namespace
+
+Result<HeldProcess> HeldProcess::fork(const ProcessRequest& request) {
+  if (request.arguments.empty()) return bad_input("a command needs at least the name of a program");
+  TRIMTAB_TRY(auto program,
+              find_program(request.arguments.front(), path_of(request.environment), request.working_directory));
+  TRIMTAB_TRY(const auto gate, make_channel(Channel::kSocket));  // A dead child raises no signal.
+  HeldProcess held;
+  held.gate_ = gate[1];
+  held.program_ = request.arguments.front();
+  auto failure = make_channel(Channel::kPipe);
+  if (!failure.ok()) {
+    ::close(gate[0]);
+    return failure.error();
+  }
+  held.failure_ = (*failure)[0];
+  ChildPlan plan = plan_child(request, std::move(program));
+  plan.gate = gate[0];
+  plan.failure = (*failure)[1];
+  held.pid_ = ::fork();
+  if (held.pid_ == 0) {
+    ::close(held.gate_);  // else the child would keep its own gate open
+    run_child(plan);
+  }
+  const int code = errno;
+  ::close(gate[0]);
+  ::close((*failure)[1]);
+  if (held.pid_ < 0) return unavailable("couldn't start '" + held.program_ + "': fork: " + std::strerror(code));
+  ::setpgid(held.pid_, held.pid_);  // Here as well: whoever comes first.
+  if (const auto stat = process_stat(held.pid_)) held.start_time_ = stat->start_time;
+  return held;
+}
+
+HeldProcess::HeldProcess(HeldProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      start_time_(other.start_time_),
+      gate_(std::exchange(other.gate_, -1)),
+      failure_(std::exchange(other.failure_, -1)),
+      program_(std::move(other.program_)) {}
+
+HeldProcess::~HeldProcess() {
+  if (failure_ >= 0) ::close(failure_);
+  if (gate_ < 0) return;
+  ::close(gate_);
+  if (pid_ <= 0) return;
+  // Closing alone may not end it: where close_range is missing, a held sibling has inherited our end of its gate.
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+Status HeldProcess::release() {
+  const char byte = 1;
+  const bool opened = ::send(gate_, &byte, 1, MSG_NOSIGNAL) == 1;
+  ::close(std::exchange(gate_, -1));
+  // A child that failed before it came to the gate has said why.
+  Status failed = failure_of_child();
+  if (failed.ok() && !opened) failed = unavailable("'" + program_ + "' ended before it began");
+  if (!failed.ok()) ::waitpid(pid_, nullptr, 0);
+  return failed;
+}
+
+Status HeldProcess::failure_of_child() const {
+  ChildFailure failure{};
+  ssize_t count = 0;
+  do {
+    count = ::read(failure_, &failure, sizeof failure);  // Ends with the exec, which closes the other end.
+  } while (count < 0 && errno == EINTR);
+  if (count != static_cast<ssize_t>(sizeof failure)) return {};
+  const std::string reason = std::strerror(failure.code);
+  switch (static_cast<Stage>(failure.stage)) {
+    case Stage::kDirectory:
+      return unavailable("couldn't run '" + program_ + "': its working directory: " + reason);
+    case Stage::kDescriptors:
+      return unavailable("couldn't run '" + program_ + "': its standard streams: " + reason);
+    case Stage::kExecute:
+      break;
+  }
+  return unavailable("couldn't run '" + program_ + "': " + reason);
+}
+
+void keep_own_files_private() {
+  const mode_t before = ::umask(S_IRWXG | S_IRWXO);
+  if (!mask_of_children) mask_of_children = before;
+}
+
+void allow_all_descriptors() {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  if (!descriptors_of_children) descriptors_of_children = before;
+  net::allow_descriptors(net::kAllDescriptors);
+}
+
+bool end_before_ranks() {
+  if (score_of_children) return true;
+  auto before = read_score();
+  if (!before || !write_score(kHighestScore)) return false;
+  score_of_children = std::move(before);
+  return true;
+}
+
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+}  // namespace trimtab::agent

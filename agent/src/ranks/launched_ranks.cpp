@@ -1,0 +1,335 @@
+#include "ranks/launched_ranks.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace trimtab::agent {
+
+namespace {
+
+// A launcher that is ended at once takes its launch back all the same.
+constexpr Nanoseconds kLauncherGrace = std::chrono::seconds(10);
+
+}  // namespace
+
+LaunchedRanks::LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::string state, Ended ended,
+                             std::shared_ptr<Processes> processes)
+    : loop_(loop),
+      ledger_(ledger),
+      state_(std::move(state)),
+      ended_(std::move(ended)),
+      processes_(processes ? std::move(processes) : system_processes(loop)) {}
+LaunchedRanks::~LaunchedRanks() = default;
+
+Status LaunchedRanks::adopt() {
+  TRIMTAB_TRY_STATUS(ledger_.forget_old());
+  TRIMTAB_TRY(const auto entries, ledger_.all());
+  for (const auto& entry : entries) {
+    Rank& rank = ranks_[entry.id];
+    rank.entry = entry;
+    if (entry.ended) {
+      ended_(entry);
+      continue;
+    }
+    const bool alive = processes_->is_alive(entry.pid, entry.start_time);
+    const Status watched = alive ? watch(rank) : unavailable("it is gone");
+    if (watched.ok()) {
+      spdlog::info("{} (pid {}) runs on from an earlier agent", describe(entry.id), entry.pid);
+    } else {
+      spdlog::warn("{} (pid {}) of an earlier agent has ended meanwhile", describe(entry.id), entry.pid);
+      process_ended(entry.id, {});
+    }
+  }
+  for (const std::string& path : scratch_paths(state_)) remove_old_tables(path);
+  return {};
+}
+
+void LaunchedRanks::remove_old_tables(const std::string& path) const {
+  std::set<std::uint64_t> running;
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.is_active() && scratch(id).path() == path) running.insert(rank.entry.launch);
+  }
+  keep_nccl_tables(path, running);
+}
+
+Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const {
+  for (const auto& start : ranks) {
+    const auto found = ranks_.find(start.id);
+    if (found == ranks_.end() || !found->second.is_active() || found->second.entry.launch == start.launch) continue;
+    return unavailable(describe(start.id) + " of launch " + std::to_string(found->second.entry.launch) +
+                       " still runs (pid " + std::to_string(found->second.entry.pid) + "). Kill it before launch " +
+                       std::to_string(start.launch));
+  }
+  return {};
+}
+
+bool LaunchedRanks::has_started(const RankStart& start) const {
+  const auto found = ranks_.find(start.id);
+  return found != ranks_.end() && found->second.entry.launch == start.launch;
+}
+
+Status LaunchedRanks::start(const std::vector<RankStart>& ranks, bool fresh) {
+  TRIMTAB_TRY_STATUS(refuse_running(ranks));
+  const bool first = std::ranges::none_of(ranks, [this](const RankStart& start) { return has_started(start); });
+  if (fresh && first && !ranks.empty()) TRIMTAB_TRY_STATUS(scratch(ranks.front().id).remove_snapshots());
+  std::vector<RankIdentity> started;
+  for (const auto& start : ranks) {
+    if (has_started(start)) continue;
+    if (const auto one = start_one(start); !one.ok()) {
+      end_these(started, Nanoseconds(0), [] {});
+      remove_old_tables(scratch(start.id).path());
+      return wrap("couldn't launch " + describe(start.id), one.error());
+    }
+    started.push_back(start.id);
+  }
+  return {};
+}
+
+// Of an agent that ends before the slot comes nothing is awaited any more: the next one says that the rank has ended.
+Status LaunchedRanks::await_slot(const RankStart& start) {
+  Rank rank;
+  rank.entry.id = start.id;
+  rank.entry.launch = start.launch;
+  rank.entry.epoch = start.epoch;
+  rank.awaited = start;
+  TRIMTAB_TRY_STATUS(ledger_.put(rank.entry));
+  ranks_[start.id] = std::move(rank);
+  return {};
+}
+
+void LaunchedRanks::await_no_longer(Rank& rank) {
+  rank.awaited.reset();
+  rank.entry.ended = true;
+  remember(rank.entry);
+}
+
+LaunchedRanks::Rank* LaunchedRanks::rank_of(const Slot& slot) {
+  std::uint32_t place = 0;
+  for (auto& [id, rank] : ranks_) {
+    const bool of_launch = id.job == slot.job && id.variant == slot.variant && rank.entry.launch == slot.launch;
+    if (of_launch && place++ == slot.local_rank) return &rank;
+  }
+  return nullptr;
+}
+
+Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
+  Rank* rank = rank_of(slot);
+  if (rank == nullptr || !rank->awaited) {
+    return bad_input("this node awaits no process as local rank " + std::to_string(slot.local_rank) + " of launch " +
+                     std::to_string(slot.launch) + " of job " + slot.job +
+                     ": the launch is over, or other nodes were meant");
+  }
+  if (pid == 0) {
+    return bad_input(process_name(pid) +
+                     ": what it runs could not be looked after. Run the agent in the node's own PID namespace "
+                     "(Kubernetes: hostPID), or in the one that the scheduler starts processes in");
+  }
+  const auto stat = processes_->stat(pid);
+  if (!stat) return unavailable(process_name(pid) + " has ended");
+  TRIMTAB_TRY(const int log, open_log(rank->awaited->log_path));
+  ::close(log);  // the process opens it itself; what an earlier launch wrote has made way
+  TRIMTAB_TRY_STATUS(occupy(*rank, pid, stat->start_time));
+  RankStart start = std::move(*rank->awaited);
+  rank->awaited.reset();
+  spdlog::info("process {} is {} of launch {}", pid, describe(start.id), start.launch);
+  return start;
+}
+
+// Written down before it may run anything: the next agent would know nothing of it.
+Status LaunchedRanks::occupy(Rank& rank, pid_t pid, std::uint64_t start_time) {
+  const LedgerRank awaited = rank.entry;
+  rank.entry.pid = pid;
+  rank.entry.start_time = start_time;
+  Status taken = watch(rank);
+  if (taken.ok()) taken = ledger_.put(rank.entry);
+  if (taken.ok()) return {};
+  rank.watch.reset();
+  rank.entry = awaited;
+  return wrap("couldn't take " + process_name(pid) + " as " + describe(awaited.id), taken.error());
+}
+
+Status LaunchedRanks::start_one(const RankStart& start) {
+  if (start.awaits_slot) return await_slot(start);
+  TRIMTAB_TRY(const int log, open_log(start.log_path));
+  ProcessRequest request{start.arguments, start.environment, start.working_directory, log, log, false};
+  auto forked = processes_->fork(request);
+  ::close(log);
+  if (!forked.ok()) return forked.error();
+  const std::unique_ptr<HeldChild> held = std::move(forked).value();
+  Rank rank;
+  rank.entry.id = start.id;
+  rank.entry.launch = start.launch;
+  rank.entry.epoch = start.epoch;
+  rank.entry.pid = held->pid();
+  rank.entry.start_time = held->start_time();
+  TRIMTAB_TRY_STATUS(watch(rank));
+  TRIMTAB_TRY_STATUS(ledger_.put(rank.entry));
+  if (const auto released = held->release(); !released.ok()) {
+    rank.entry.ended = true;
+    remember(rank.entry);
+    return released;
+  }
+  spdlog::info("{} of launch {} started, pid {}", describe(start.id), start.launch, rank.entry.pid);
+  ranks_[start.id] = std::move(rank);
+  return {};
+}
+
+Status LaunchedRanks::watch(Rank& rank) {
+  TRIMTAB_TRY(rank.watch, processes_->watch(rank.entry.pid, [this, id = rank.entry.id](const ProcessEnd& end) {
+    process_ended(id, end);
+  }));
+  return {};
+}
+
+void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end) {
+  auto& rank = ranks_.at(id);
+  rank.watch.reset();
+  rank.entry.ended = true;
+  // Nobody tells how a process ended that was not our child; one that had said goodbye is believed.
+  rank.entry.exit_code = end.known ? end.exit_code : (rank.entry.said_bye ? 0 : -1);
+  rank.entry.signal = end.signal;
+  remember(rank.entry);
+  spdlog::info("{} (pid {}) {}", describe(id), rank.entry.pid, describe(end));
+  ended_(LedgerRank(rank.entry));
+  remove_old_tables(scratch(id).path());
+  settle_endings();
+}
+
+void LaunchedRanks::forget_ended() {
+  std::erase_if(ranks_, [](const auto& entry) { return !entry.second.is_active(); });
+  if (const auto forgotten = ledger_.forget_ended(); !forgotten.ok()) spdlog::error("{}", forgotten.error().message);
+}
+
+bool LaunchedRanks::is_active(const std::string& job) const {
+  return std::ranges::any_of(ranks_, [&](const auto& one) { return one.first.job == job && one.second.is_active(); });
+}
+
+Status LaunchedRanks::forget(const std::string& job) {
+  TRIMTAB_ASSERT(!is_active(job), "a job that runs is not forgotten");
+  TRIMTAB_TRY_STATUS(ledger_.forget_ended(job));
+  std::erase_if(ranks_, [&](const auto& one) { return one.first.job == job; });
+  return {};
+}
+
+void LaunchedRanks::end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
+                        std::function<void()> done) {
+  std::vector<RankIdentity> ids;
+  for (const auto& [id, rank] : ranks_) {
+    const bool meant = id.job == job && id.variant == variant && (launch == 0 || rank.entry.launch <= launch);
+    if (meant && rank.is_active()) ids.push_back(id);
+  }
+  end_these(std::move(ids), grace, std::move(done));
+}
+
+void LaunchedRanks::end_all(Nanoseconds grace, std::function<void()> done) {
+  std::vector<RankIdentity> ids;
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.is_active()) ids.push_back(id);
+  }
+  end_these(std::move(ids), grace, std::move(done));
+}
+
+void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, std::function<void()> done) {
+  auto ending = std::make_unique<Ending>();
+  for (const auto& id : ids) {
+    Rank& rank = ranks_.at(id);
+    if (rank.awaited) {
+      await_no_longer(rank);
+      continue;
+    }
+    const auto& watch = rank.watch;
+    watch->end_group_with_it();
+    if (grace.count() > 0 || id.rank == kLauncher) {
+      watch->signal_group(SIGTERM);
+    } else {
+      watch->kill_all();
+    }
+  }
+  ending->grace = loop_.after(grace.count() > 0 ? grace : kLauncherGrace, [this, ids] {
+    for (const auto& id : ids) {
+      const auto found = ranks_.find(id);
+      if (found != ranks_.end() && found->second.watch) found->second.watch->kill_all();
+    }
+  });
+  ending->waiting = std::move(ids);
+  ending->done = std::move(done);
+  endings_.push_back(std::move(ending));
+  loop_.post([this] { settle_endings(); });  // `done` is never called from within end().
+}
+
+void LaunchedRanks::settle_endings() {
+  std::vector<std::function<void()>> settled;
+  std::erase_if(endings_, [&](const std::unique_ptr<Ending>& ending) {
+    const bool gone = std::ranges::none_of(ending->waiting, [&](const auto& id) {
+      const auto found = ranks_.find(id);
+      return found != ranks_.end() && found->second.watch != nullptr;
+    });
+    if (gone) settled.push_back(std::move(ending->done));
+    return gone;
+  });
+  for (const auto& done : settled) done();
+}
+
+std::optional<LedgerRank> LaunchedRanks::find(const std::string& job, std::uint32_t number, pid_t pid) const {
+  for (const auto& [id, rank] : ranks_) {
+    if (id.job != job || id.rank != number || !rank.watch) continue;
+    if (processes_->belongs_to(pid, rank.entry.pid)) return rank.entry;
+  }
+  return std::nullopt;
+}
+
+std::optional<LedgerRank> LaunchedRanks::find_ended(const RankIdentity& id, std::uint64_t launch, pid_t pid) const {
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end() || found->second.entry.launch != launch || pid <= 0) return std::nullopt;
+  const auto stat = processes_->stat(pid);
+  if (stat && !stat->ended()) return std::nullopt;  // what lives must be found by its descent
+  return found->second.entry;
+}
+
+void LaunchedRanks::runs_epoch(const RankIdentity& id, std::uint64_t epoch) {
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end() || found->second.entry.epoch == epoch) return;
+  found->second.entry.epoch = epoch;
+  remember(found->second.entry);
+}
+
+void LaunchedRanks::said_bye(const RankIdentity& id) {
+  const auto found = ranks_.find(id);
+  if (found == ranks_.end()) return;
+  found->second.entry.said_bye = true;
+  remember(found->second.entry);
+}
+
+std::vector<LedgerRank> LaunchedRanks::all() const {
+  std::vector<LedgerRank> entries;
+  for (const auto& [id, rank] : ranks_) {
+    if (id.rank != kLauncher) entries.push_back(rank.entry);
+  }
+  return entries;
+}
+
+std::size_t LaunchedRanks::running() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ranks_, [](const auto& entry) { return entry.second.is_active(); }));
+}
+
+void LaunchedRanks::bound_logs(Bytes limit) const {
+  for (const auto& [id, rank] : ranks_) {
+    if (rank.watch) bound_log(scratch(id).log(id.rank), limit);
+  }
+}
+
+void LaunchedRanks::remember(const LedgerRank& entry) {
+  if (const auto stored = ledger_.put(entry); !stored.ok()) {
+    spdlog::error("couldn't remember {}: {}", describe(entry.id), stored.error().message);
+  }
+}
+
+}  // namespace trimtab::agent

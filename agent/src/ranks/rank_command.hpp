@@ -1,0 +1,73 @@
+#pragma once
+
+// What is run for a job: argument vectors with their placeholders filled in, and the environment (docs/protocols.md,
+// "Environment of a rank"). Pure.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "ranks/placeholders.hpp"
+#include "schema/job.hpp"
+
+namespace trimtab::agent {
+
+using Environment = std::map<std::string, std::string>;
+
+struct RankLaunch {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::string node;  // the agent's
+  std::string plan_path;
+  std::string rendezvous;
+  std::string requests_path;  // of a benchmark
+  std::string scratch;
+  Bytes memory_limit = 0;
+  std::int64_t steps = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t launch = 0;  // 0 = none: a benchmark
+  std::string variant;
+  std::string nccl_table;     // path; empty = NCCL chooses by itself
+  std::string nccl_table_id;  // as 16 hexadecimal digits
+  std::string checkpoint;     // of a trial: the copy
+  std::string target_config;  // path of the plan as the job's target reads it; empty = arguments say all, or no target
+  std::vector<std::string> target_arguments;
+  std::string nodes;  // of a submitted launch: its nodes' names, with commas between them
+  std::uint32_t node_count = 0;
+  std::uint32_t ranks_per_node = 0;  // 0 = not the same on each
+};
+
+// Where the agent is, for its ranks.
+struct AgentPlaces {
+  std::string socket;
+  std::string inject_library;  // empty = there is none
+  std::string kill_switch;     // path
+  std::string node;
+};
+
+// All placeholders of docs/protocols.md; those without a value ({plan} of a benchmark) are left out, so that using one
+// is an error.
+[[nodiscard]] Placeholders placeholders(const Job& job, const RankLaunch& launch);
+
+// An argument that is this placeholder and nothing else becomes the target's arguments.
+inline constexpr std::string_view kTargetArguments = "{target_arguments}";
+
+// The agent's own environment, the job's over it, ours over both.
+[[nodiscard]] Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch,
+                                           const AgentPlaces& places);
+// Of the process that submits a launch: who it is, and nothing of a rank.
+[[nodiscard]] Environment launcher_environment(Environment base, const Job& job, const RankLaunch& launch,
+                                               const AgentPlaces& places);
+// For describe and benchmark: everything of Trimtab is off.
+[[nodiscard]] Environment command_environment(Environment base, const Job& job);
+
+// Where rank 0 is: what launchers call MASTER_ADDR.
+[[nodiscard]] std::string rendezvous_host(const std::string& rendezvous);
+
+// A rendezvous is an address that all ranks share; a mere name becomes a file in the scratch, for jobs on one node.
+[[nodiscard]] std::string rendezvous_address(const std::string& rendezvous, const std::string& scratch);
+
+}  // namespace trimtab::agent

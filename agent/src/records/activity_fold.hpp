@@ -1,0 +1,170 @@
+#pragma once
+
+// Folds all of a rank's records that say what its device did: kernels, copies, graphs, collectives, and the ranges that
+// launched them. Out of it come operators' device times, kernels' times by signature, slowdowns under overlap, and the
+// shares of a step. A job that records no kernel is a job on the host: its ranges take the kernels' place for the
+// shares. Memory does not depend on how many records come. Pure. Single-threaded.
+//
+// Steps end where the job's `step` ranges end; where it has none, where the period of its kernels says (StepPeriod),
+// or, without kernels, that of its collectives.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "costs/communication_keys.hpp"
+#include "costs/communication_times.hpp"
+#include "costs/overlap_regression.hpp"
+#include "costs/overlap_watch.hpp"
+#include "kernels/computing_spans.hpp"
+#include "kernels/host_intervals.hpp"
+#include "kernels/interval_order.hpp"
+#include "kernels/kernel_attribution.hpp"
+#include "kernels/kernel_signatures.hpp"
+#include "kernels/lost_windows.hpp"
+#include "records/rank_activity.hpp"
+#include "records/step_period.hpp"
+#include "records/step_shares.hpp"
+
+namespace trimtab::agent {
+
+struct ActivityOptions {
+  // How late a record may come: a long kWindow is published in pieces of five seconds, and must be known before.
+  std::uint64_t device_settle_ns = 6'500'000'000;
+  std::uint64_t host_settle_ns = 4'000'000'000;  // a range comes when it ends: longer than any of the job's
+  AttributionOptions attribution = {};
+  PeriodOptions period = {};
+  OverlapOptions overlap = {};
+};
+
+class ActivityFold final {
+ public:
+  explicit ActivityFold(ActivityOptions options = {});
+
+  void add(const RangeRecord& record);
+  // Records of that time are missing for another reason than the collector's own (the ring was full).
+  void lost(std::uint64_t begin_ns, std::uint64_t end_ns);
+  // Folds what has settled; to be called now and then.
+  void settle();
+  // The rank has ended: folds all that is left.
+  void finish();
+
+  // The job's work runs on a device, though none of its records has said so. What the ranges said until now was the
+  // host's time.
+  void device_seen();
+  // True from the first record of a device on, or since device_seen(): ranges then measure the host only. There are no
+  // shares until a kernel, copy or graph has been recorded: collectives alone do not say what the device did.
+  [[nodiscard]] bool on_device() const { return on_device_; }
+  // Passes whose kernels are complete, since the last call.
+  template <typename Sink>
+  void take_passes(const Sink& sink) {
+    attribution_.take(sink, finished_);
+  }
+  // What ran beside a pass that was taken: communication, or nothing. A pass's own collectives count, too, so it says
+  // nothing of operators that have some.
+  [[nodiscard]] CostSource::Beside beside(const PassTime& pass);
+  // What ran beside one of NCCL's collectives or transfers, by the host's clock. kNotSaid where kernels were not all
+  // recorded then; nothing yet where kernels may still come that tell it.
+  [[nodiscard]] std::optional<CostSource::Beside> beside_communication(std::uint64_t begin_ns, std::uint64_t end_ns);
+  // Since the last call: kernels by signature, and slowdowns. A job has some hundred signatures, and they change
+  // little: to be taken less often than other costs.
+  [[nodiscard]] std::vector<Cost> take_kernels();
+  [[nodiscard]] std::vector<Cost> take_slowdowns();
+  [[nodiscard]] RankActivity activity();
+  // The ends of the steps that were found by their period, not named by the job, since the last call; they are known as
+  // late as records settle. Of very many the oldest are forgotten.
+  template <typename Sink>
+  void take_found_steps(const Sink& sink) {
+    for (; !found_steps_.empty(); found_steps_.pop_front()) sink(found_steps_.front());
+  }
+
+  struct Counters {
+    std::uint64_t kernels = 0;
+    std::uint64_t copies = 0;
+    std::uint64_t collectives = 0;
+    std::uint64_t left_out = 0;  // steps
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] const AttributionCounters& attribution() const { return attribution_.counters(); }
+  [[nodiscard]] const OverlapWatchCounters& watched() const { return watch_.counters(); }
+  [[nodiscard]] const OverlapCounters& overlaps() const { return regression_.counters(); }
+  [[nodiscard]] const LostWindows& windows() const { return lost_; }
+  [[nodiscard]] std::uint64_t late() const { return order_.late(); }
+
+ private:
+  struct StepRange {
+    std::uint64_t begin_ns;
+    std::uint64_t end_ns;
+    bool begun = false;  // the sweep began it
+  };
+  struct SeenCollective {
+    std::uint64_t begin_ns;
+    std::uint64_t end_ns;
+    std::uint32_t key;
+    std::uint64_t uncertainty_ns;
+  };
+  struct Lane {
+    std::uint32_t stream;
+    std::uint64_t computations;
+  };
+
+  void add_range(const RangeRecord& record);
+  void add_kernel(const RangeRecord& record);
+  void add_copy(const RangeRecord& record);
+  void add_collective(const RangeRecord& record);
+  [[nodiscard]] static std::uint64_t common_ns(const SeenCollective& seen, const DeviceInterval& interval);
+  void remember_collective(const SeenCollective& seen);
+  void put(const DeviceInterval& interval);
+  void clock_set_back();
+  void fold(DeviceInterval interval);
+  void end_steps_before(std::uint64_t now_ns);
+  void follow_period(const DeviceInterval& interval);
+  [[nodiscard]] bool leads(const DeviceInterval& interval);
+  void end_step(std::uint64_t end_ns);
+  [[nodiscard]] std::uint32_t communication_of(const DeviceInterval& interval);
+  void watch(const DeviceInterval& interval);
+  void regress(const OverlapSeen& seen);
+  [[nodiscard]] bool prices_a_plan(const OverlapSeen& seen) const;
+  [[nodiscard]] std::uint32_t cost_of(const CostKey& key);
+  [[nodiscard]] CostKey overlap_key(CostKind kind, const CommunicationKey& communication) const;
+
+  ActivityOptions options_;
+  Counters counters_;
+  bool on_device_ = false;
+  bool blind_ = true;  // no kernel, copy or graph was recorded
+  bool finished_ = false;
+  LostWindows lost_;
+  KernelSignatures signatures_;
+  CommunicationKeys communications_;
+  KernelAttribution attribution_;
+  HostIntervals host_;
+  IntervalOrder order_;
+  StepSweep sweep_;
+  OverlapWatch watch_;
+  OverlapRegression regression_;
+  std::vector<CostKey> overlap_keys_ = std::vector<CostKey>(1);  // number 0: there was no room
+  std::map<CostKey, std::uint32_t> overlap_numbers_;
+  std::deque<SeenCollective> collectives_;
+  CommunicationTimes communicated_;  // on the device
+  ComputingSpans computed_;
+  bool collective_kernels_ = false;  // NCCL's kernels are recorded: kCollective only says what they were
+
+  // Steps.
+  std::deque<StepRange> step_ranges_;  // that ended later than what has been folded
+  bool annotated_ = false;
+  bool sweeping_ = false;  // a step's beginning is known
+  StepPeriod period_;
+  std::vector<Lane> lanes_;
+  std::uint32_t lane_ = 0;
+  std::uint64_t computations_ = 0;
+  std::uint64_t steps_ = 0;
+  std::deque<std::uint64_t> found_steps_;
+  std::optional<std::int64_t> step_;
+  std::deque<StepShares> latest_;
+  std::uint64_t first_ns_ = 0;  // of what was folded since activity() was last asked
+  std::uint64_t newest_ns_ = 0;
+};
+
+}  // namespace trimtab::agent

@@ -1,0 +1,69 @@
+#pragma once
+
+// What one rank spent in its operators' passes in each of an epoch's first warm steps: what its stage of the plan
+// really costs, without waiting for other stages; and where the rest of the step went. On a host the ranges themselves;
+// on a device the kernels that the passes launched, and nothing of the rest. A step with passes that overlap others, or
+// of which some are lost, is left out. Pure; memory is bounded. Single-threaded.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "records/ring_reader.hpp"
+#include "records/step_terms.hpp"
+
+namespace trimtab::agent {
+
+struct TimedStep {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+  std::uint64_t busy_ns = 0;
+  std::optional<StepTermTimes> terms;  // none on a device
+};
+
+class StepPasses final {
+ public:
+  // Steps of an epoch that are timed: from the fourth, when warm-up is over, and so many.
+  static constexpr int kFirst = 4;
+  static constexpr int kSteps = 16;
+
+  // The epoch that runs before any `switch` range is seen.
+  void begin_epoch(std::uint64_t epoch);
+  void add(const RangeRecord& record);
+  // The kernels of a pass that was added, whole.
+  void add_device_time(const RangeRecord& pass, std::uint64_t device_ns);
+  // Ranges measure the host only, from the first step on.
+  void on_device() { on_device_ = true; }
+  // Timed since the last call.
+  [[nodiscard]] std::vector<TimedStep> take();
+
+ private:
+  struct Step {
+    TimedStep timed;
+    std::uint64_t begin_ns = 0;
+    std::uint64_t end_ns = 0;
+    std::size_t passes = 0;
+    std::size_t device_passes = 0;
+    std::uint64_t device_ns = 0;
+  };
+  static constexpr std::size_t kMostWaiting = 64;         // steps, for their kernels
+  static constexpr std::size_t kMostIntervals = 1 << 16;  // of a step's passes, and of the rest
+
+  [[nodiscard]] bool times_next() const { return steps_ + 1 >= kFirst && steps_ + 1 < kFirst + kSteps; }
+  void end_step(const RangeRecord& step);
+  void forget_intervals();
+
+  std::uint64_t epoch_ = 0;
+  int steps_ = 0;  // of this epoch
+  bool on_device_ = false;
+  bool overlapped_ = false;  // some pass since the last step
+  std::vector<StepInterval> intervals_;
+  std::size_t passes_ = 0;  // of them
+  std::size_t waits_ = 0;
+  std::deque<Step> waiting_;
+  std::vector<TimedStep> done_;
+};
+
+}  // namespace trimtab::agent

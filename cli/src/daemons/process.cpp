@@ -1,0 +1,143 @@
+#include "daemons/process.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace trimtab::cli {
+
+namespace {
+
+std::optional<ProcessStat> stat_of(pid_t pid) {
+  std::ifstream stream("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  return parse_process_stat(text);
+}
+
+// What the processes in between tell the one that started them.
+struct StartReport {
+  pid_t pid = 0;
+  int failure = 0;  // errno of exec; 0 = none
+};
+
+[[noreturn]] void become_daemon(const std::vector<char*>& arguments, int log, int report) {
+  // The daemon's own signal dispositions start afresh; ours ignores SIGPIPE.
+  std::signal(SIGPIPE, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  execv(arguments.front(), arguments.data());
+  const StartReport failed{getpid(), errno};
+  [[maybe_unused]] const auto written = write(report, &failed, sizeof failed);
+  _exit(127);
+}
+
+[[noreturn]] void fork_again(const std::vector<char*>& arguments, int log, int report) {
+  setsid();
+  const pid_t daemon = fork();
+  if (daemon == 0) become_daemon(arguments, log, report);
+  const StartReport started{daemon, daemon < 0 ? errno : 0};
+  [[maybe_unused]] const auto written = write(report, &started, sizeof started);
+  _exit(0);
+}
+
+// Reads until the pipe closes, which a successful exec does: the pid, and the failure if there was one.
+StartReport read_report(int descriptor) {
+  StartReport result;
+  StartReport one;
+  while (true) {
+    const ssize_t count = read(descriptor, &one, sizeof one);
+    if (count < 0 && errno == EINTR) continue;
+    if (count != sizeof one) return result;
+    result.pid = one.pid;
+    result.failure = one.failure != 0 ? one.failure : result.failure;
+  }
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return value_; }
+  void reset() {
+    if (value_ >= 0) close(value_);
+    value_ = -1;
+  }
+
+ private:
+  int value_;
+};
+
+}  // namespace
+
+std::optional<ProcessStat> parse_process_stat(std::string_view text) {
+  // The second field is the program's name in parentheses, and may hold anything, parentheses and spaces too.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string_view::npos || name_end + 2 >= text.size()) return std::nullopt;
+  text.remove_prefix(name_end + 2);
+  ProcessStat stat;
+  stat.state = text.front();
+  for (int field = 3; field < 22; ++field) {
+    const std::size_t space = text.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    text.remove_prefix(space + 1);
+  }
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), stat.start_time);
+  return failure == std::errc{} ? std::optional(stat) : std::nullopt;
+}
+
+Result<ProcessIdentity> start_in_background(const std::vector<std::string>& arguments, const std::string& log_path) {
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  const Descriptor log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
+  if (log.get() < 0) return unavailable("cannot write the log " + log_path + ": " + std::strerror(errno));
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return unavailable(std::string("cannot make a pipe: ") + std::strerror(errno));
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+  const pid_t between = fork();
+  if (between == 0) fork_again(pointers, log.get(), writing.get());
+  const int fork_failure = errno;
+  writing.reset();
+  if (between < 0) return unavailable(std::string("cannot start a process: ") + std::strerror(fork_failure));
+  const StartReport report = read_report(reading.get());
+  while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (report.failure != 0 || report.pid <= 0) {
+    return unavailable("cannot start " + arguments.front() + ": " + std::strerror(report.failure));
+  }
+  // Already gone: the caller, who looks at it next, finds it dead.
+  return ProcessIdentity{report.pid, stat_of(report.pid).value_or(ProcessStat{}).start_time};
+}
+
+ProcessIdentity this_process() {
+  return {getpid(), stat_of(getpid()).value_or(ProcessStat{}).start_time};
+}
+
+bool is_alive(const ProcessIdentity& process) {
+  const auto stat = stat_of(process.pid);
+  return stat && stat->start_time == process.start_time && stat->state != 'Z' && stat->state != 'X';
+}
+
+void send_signal(const ProcessIdentity& process, int signal) {
+  if (process.pid > 1 && is_alive(process)) kill(process.pid, signal);
+}
+
+std::string program_directory() {
+  std::error_code failure;
+  return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path().string();
+}
+
+}  // namespace trimtab::cli

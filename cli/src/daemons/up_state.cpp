@@ -1,0 +1,82 @@
+#include "daemons/up_state.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "json_text.hpp"
+#include "schema/state_directory.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+json identity_json(const ProcessIdentity& identity) {
+  return {{"pid", identity.pid}, {"start_time", identity.start_time}};
+}
+
+ProcessIdentity identity_of(const json& document) {
+  return {document.at("pid"), document.at("start_time")};
+}
+
+Result<std::string> default_directory() {
+  if (std::string directory = environment("TRIMTAB_STATE"); !directory.empty()) return directory;
+  return user_state_directory(environment("XDG_STATE_HOME"), environment("HOME"));
+}
+
+}  // namespace
+
+std::string to_json(const UpState& state) {
+  json processes = json::array();
+  for (const UpProcess& process : state.processes) {
+    processes.push_back({{"name", process.name},
+                         {"pid", process.identity.pid},
+                         {"start_time", process.identity.start_time},
+                         {"log", process.log},
+                         {"command", process.command}});
+  }
+  const json document = {{"schema", "trimtab.up/1"},
+                         {"port", state.port},
+                         {"devices", state.devices},
+                         {"owner", identity_json(state.owner)},
+                         {"processes", processes}};
+  return json_text(document, 2) + "\n";
+}
+
+Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return wrap(std::string(source), parsed.error());
+  const json& document = *parsed;
+  try {
+    if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
+    UpState state{document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}};
+    for (const json& process : document.at("processes")) {
+      state.processes.push_back({process.at("name"),
+                                 {process.at("pid"), process.at("start_time")},
+                                 process.at("log"),
+                                 process.value("command", std::vector<std::string>{})});
+    }
+    return state;
+  } catch (const json::exception& failure) {
+    return bad_input(std::string(source) + ": not a file that 'trimtab up' wrote: " + failure.what());
+  }
+}
+
+Result<std::string> state_directory(const std::string& flag) {
+  std::error_code failure;
+  TRIMTAB_TRY(const std::filesystem::path path, flag.empty() ? default_directory() : Result<std::string>(flag));
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  return (failure ? path : absolute).lexically_normal().string();
+}
+
+std::string up_file(const std::string& state_directory) {
+  return state_directory + "/up.json";
+}
+
+}  // namespace trimtab::cli

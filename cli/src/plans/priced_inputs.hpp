@@ -1,0 +1,50 @@
+#pragma once
+
+// The flags that search, evaluate and plan check share: model, cluster, costs, cost model.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "documents.hpp"
+#include "tuner/cost_model.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+struct PricedFlags {
+  std::string model;
+  std::string cluster;
+  std::string costs;
+  std::string fingerprint;
+  std::string cost_model = "native";
+  std::string calibration;  // a job's name
+  bool allow_estimates = false;
+  double device_share = 0;
+};
+
+// --model, --cluster (required), --costs (required unless `costs_optional`), --fingerprint, --cost-model,
+// --calibration, --allow-estimates, --device-share.
+void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional);
+
+// Everything that a plan's price is made of.
+struct PricedInputs {
+  std::string fingerprint;
+  std::unique_ptr<tuner::CostModel> cost_model;  // knows the model and the cluster
+};
+[[nodiscard]] Result<PricedInputs> read_priced_inputs(const PricedFlags& flags);
+
+// Refuses a plan that breaks a rule, or sets knobs that the cost model does not price, naming each.
+[[nodiscard]] Status check_plan(const std::string& path, const Plan& plan, const tuner::CostModel& cost_model);
+
+// "a|b|c" for help and completion.
+[[nodiscard]] std::string joined(const std::vector<std::string_view>& names);
+// Refuses a value that is not among `known`, listing them.
+[[nodiscard]] Status check_choice(const std::string& flag, const std::string& value,
+                                  const std::vector<std::string_view>& known);
+
+// The broken rules as one error text: a line each.
+[[nodiscard]] std::string rules_text(const std::string& path, const std::vector<std::string>& broken);
+
+}  // namespace trimtab::cli

@@ -1,0 +1,86 @@
+#include <charconv>
+
+#include "base/numbers.hpp"
+#include "charts/svg.hpp"
+#include "report/sections.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+std::string noticed(const ReportDrift& drift) {
+  if (drift.by_look()) return "";
+  return ", noticed at step " + std::to_string(drift.noticed_step) +
+         (drift.during.empty() ? "" : " in " + drift.during) +
+         (drift.what.empty() ? "; the cause is not known" : ": " + drift.what);
+}
+
+std::string drift_sentence(const ReportDrift& drift) {
+  return took(drift) + noticed(drift) + (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
+}
+
+std::string went_on(const ReportResize& resize) {
+  const std::string who = resize.joined.empty() ? "without " + resize.lost : "with " + resize.joined;
+  return "At step " + std::to_string(resize.step) + " the job went on " + who + ", on " +
+         std::to_string(resize.devices) + " devices";
+}
+
+std::string resize_sentence(const ReportResize& resize) {
+  return went_on(resize) + (resize.outcome.empty() ? "." : ": " + resize.outcome + ".");
+}
+
+// Trials of other tools may have ids that are no numbers: nothing is known of their order.
+std::optional<std::int64_t> number_of(const std::string& id) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+  if (error != std::errc() || end != id.data() + id.size()) return std::nullopt;
+  return number;
+}
+
+// Whether this trial is the first that was made after so many.
+bool is_first_after(const ReportData& report, std::size_t trial, std::optional<std::int64_t> trials_before) {
+  const auto id = number_of(report.trials[trial].id);
+  if (!id || !trials_before || *id <= *trials_before) return false;
+  if (trial == 0) return true;
+  const auto previous = number_of(report.trials[trial - 1].id);
+  return previous && *previous <= *trials_before;
+}
+
+}  // namespace
+
+std::string took(const ReportDrift& drift) {
+  if (drift.by_look()) {
+    return "At step " + std::to_string(drift.noticed_step) + " a look at the hardware found, while steps took what " +
+           "they took, " + drift.what;
+  }
+  return "From step " + std::to_string(drift.since_step) + " on a step took " + format_ms(drift.after_ms) +
+         " instead of " + format_ms(drift.before_ms);
+}
+
+std::vector<std::string> changes_before(const ReportData& report, std::size_t trial) {
+  std::vector<std::string> changes;
+  for (const ReportDrift& drift : report.drifts) {
+    if (is_first_after(report, trial, drift.trials_before)) changes.push_back(took(drift));
+  }
+  for (const ReportResize& resize : report.resizes) {
+    if (is_first_after(report, trial, resize.trials_before)) changes.push_back(went_on(resize));
+  }
+  return changes;
+}
+
+bool initial_predates_change(const ReportData& report) {
+  if (report.compared) return false;
+  for (std::size_t i = 0; i < report.trials.size(); ++i) {
+    if (!changes_before(report, i).empty()) return true;
+  }
+  return false;
+}
+
+std::string changes_section(const ReportData& report) {
+  std::string items;
+  for (const ReportDrift& drift : report.drifts) items += "<li>" + escape(drift_sentence(drift)) + "</li>\n";
+  for (const ReportResize& resize : report.resizes) items += "<li>" + escape(resize_sentence(resize)) + "</li>\n";
+  return section("What changed on the machine", items.empty() ? "" : "<ul>\n" + items + "</ul>\n");
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <string_view>
+
+#include "base/numbers.hpp"
+#include "charts/svg.hpp"
+#include "jobs/overhead_text.hpp"
+#include "report/sections.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+constexpr double kLeft = 150;
+constexpr double kPlot = 640;
+constexpr double kTop = 12;
+constexpr double kBar = 16;
+constexpr double kRow = 24;
+constexpr std::size_t kMostTrials = 40;
+
+std::string overhead_sentence(const ReportOverhead& overhead) {
+  return "Beyond the incumbent's steps trials and comparisons cost " +
+         overhead_text(overhead.ms, overhead.share, overhead.allowed_share) + ".";
+}
+
+std::string break_even_sentence(const ReportData& report) {
+  std::string text;
+  for (const ReportTrial& trial : report.trials) {
+    if (trial.state != "adopted" || trial.break_even_steps <= 0) continue;
+    text += " The change to trial " + trial.id + "'s plan has paid after " + std::to_string(trial.break_even_steps) +
+            " steps.";
+  }
+  return text;
+}
+
+std::string change_sentence(const ReportData& report) {
+  const ReportTrial* longest = nullptr;
+  for (const ReportTrial& trial : report.trials) {
+    if (!trial.switch_ms || trial.switch_phases.empty()) continue;
+    if (longest == nullptr || *trial.switch_ms > *longest->switch_ms) longest = &trial;
+  }
+  return longest == nullptr
+             ? ""
+             : " The longest change of plan took " + change_text(*longest->switch_ms, longest->switch_phases) + ".";
+}
+
+std::string times_sentence(const ReportData& report) {
+  std::string text;
+  if (report.profiling_seconds && *report.profiling_seconds > 0) {
+    text += " Profiling took " + format_ms(*report.profiling_seconds * 1000) + " before the job's first step.";
+  }
+  if (report.tuning_seconds && *report.tuning_seconds > 0) {
+    text += " Tuning was over after " + format_ms(*report.tuning_seconds * 1000) + ", in which the job trained.";
+  }
+  return text;
+}
+
+std::vector<ReportTrial> priced_trials(const ReportData& report) {
+  std::vector<ReportTrial> trials;
+  for (const ReportTrial& trial : report.trials) {
+    if (trial.overhead_ms && trials.size() < kMostTrials) trials.push_back(trial);
+  }
+  return trials;
+}
+
+// A bar for each trial.
+std::string drawing(const std::vector<ReportTrial>& trials) {
+  double most = 0;
+  for (const ReportTrial& trial : trials) most = std::max(most, *trial.overhead_ms);
+  if (most <= 0) return "";
+  const double height = kTop + kRow * static_cast<double>(trials.size());
+  Svg svg(kLeft + kPlot + 110, height + 8, "Cost of each trial",
+          "What each trial cost beyond the steps that the incumbent would have made meanwhile.");
+  double y = kTop;
+  for (const ReportTrial& trial : trials) {
+    const double width = std::max(0.0, *trial.overhead_ms) / most * kPlot;
+    svg.text(kLeft - 8, y + 12, "trial " + trial.id + ", " + trial.state, "small", Anchor::kEnd);
+    svg.rectangle(
+        kLeft, y, width, kBar, trial.state == "adopted" ? "point" : "point-lost",
+        trial.switch_ms ? "one change of plan took " + change_text(*trial.switch_ms, trial.switch_phases) : "");
+    svg.text(kLeft + width + 6, y + 12, format_ms(*trial.overhead_ms), "small");
+    y += kRow;
+  }
+  svg.line(kLeft, kTop - 4, kLeft, height, "axis");
+  return svg.str();
+}
+
+}  // namespace
+
+std::string cost_section(const ReportData& report) {
+  if (report.trials.empty()) return "";
+  std::string text = report.overhead ? overhead_sentence(*report.overhead) : "";
+  text += change_sentence(report) + break_even_sentence(report) + times_sentence(report);
+  const std::string chart = drawing(priced_trials(report));
+  if (text.empty() && chart.empty()) return "";
+  if (text.starts_with(' ')) text.erase(0, 1);
+  std::string body = "<p>" + escape(text) + "</p>\n";
+  if (!chart.empty()) {
+    body += "<figure>\n" + chart +
+            "<figcaption>Changes of plan, and what steps took longer than the incumbent's.</figcaption>\n</figure>\n";
+  }
+  return section("What it cost", body);
+}
+
+}  // namespace trimtab::cli

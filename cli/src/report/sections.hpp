@@ -1,0 +1,58 @@
+#pragma once
+
+// The sections of the report's page, each a piece of HTML, empty when the report has nothing for it. Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/data.hpp"
+
+namespace trimtab::cli {
+
+[[nodiscard]] std::string headline_section(const ReportData& report);
+// Where the time of an iteration went, in the initial plan and in the adopted one.
+[[nodiscard]] std::string time_section(const ReportData& report);
+[[nodiscard]] std::string cost_section(const ReportData& report);
+// What changed on the machine while the job ran.
+[[nodiscard]] std::string changes_section(const ReportData& report);
+[[nodiscard]] std::string plans_section(const ReportData& report);
+[[nodiscard]] std::string timelines_section(const ReportData& report);
+[[nodiscard]] std::string trials_section(const ReportData& report);
+// A part of it: what each stage spent its steps on, trial by trial, beside what was predicted; "" where nobody told.
+[[nodiscard]] std::string attribution_details(const ReportData& report);
+[[nodiscard]] std::string charts_section(const ReportData& report);
+[[nodiscard]] std::string loss_section(const ReportData& report);
+[[nodiscard]] std::string explanation_section(const ReportData& report);
+[[nodiscard]] std::string provenance_section(const ReportData& report);
+[[nodiscard]] std::string_view report_style();
+
+// Measured against predicted time, before and after calibration; "" without a trial that has both.
+[[nodiscard]] std::string scatter_chart(const ReportData& report);
+// Measured time of each trial and of the incumbent; "" without a measured trial.
+[[nodiscard]] std::string convergence_chart(const ReportData& report);
+// Loss over steps of both runs; "" without any.
+[[nodiscard]] std::string loss_chart(const LossCheck& loss);
+
+// "From step 474 on a step took 1928 ms instead of 1009 ms", or what a look at the hardware found.
+[[nodiscard]] std::string took(const ReportDrift& drift);
+// What the machine or the devices went through between the trial before and this one, a sentence without a full stop
+// each: times before and after it are of different machines. REQUIRES: trial < report.trials.size().
+[[nodiscard]] std::vector<std::string> changes_before(const ReportData& report, std::size_t trial);
+// Whether the initial plan was measured on another machine than the one that plans were tried on since.
+[[nodiscard]] bool initial_predates_change(const ReportData& report);
+// "374 ms (371 to 377)"; "not measured".
+[[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
+// "1.37x, 95 % interval 1.31 to 1.42"
+[[nodiscard]] std::string speedup_text(const Interval& speedup);
+// "microbatch 4; [0, 18) dp2: predicted 658 ms, differs from trial 2 …"
+[[nodiscard]] std::string not_tried_text(const ReportNotTried& plan);
+// Whether it was measured in turn and the interval excludes "no gain".
+[[nodiscard]] bool is_gain(const ReportData& report);
+// "the same samples in the same order; loss within 0 of the untuned run over 40 steps".
+[[nodiscard]] std::string loss_text(const LossCheck& loss);
+
+// <section> with a heading; "" for an empty body.
+[[nodiscard]] std::string section(std::string_view title, const std::string& body);
+
+}  // namespace trimtab::cli

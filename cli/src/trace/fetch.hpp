@@ -1,0 +1,33 @@
+#pragma once
+
+// Fetching a trace that the coordinator takes, chunk by chunk, until it is done, silent, lost or no longer wanted.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/result.hpp"
+#include "trace/events.hpp"
+
+namespace trimtab::cli {
+
+// Where a trace comes from; the coordinator's two answers (docs/protocols.md, "Traces"). Each is bounded in time.
+struct TraceSource {
+  std::function<Result<std::string>()> state;               // the trace's JSON
+  std::function<Result<std::string>(std::uint64_t)> chunk;  // empty when it has not come
+};
+
+struct FetchedTrace {
+  std::string state_json = "{}";  // the last one that came
+  bool interrupted = false;
+  bool given_up = false;  // the coordinator answered, but for TraceWait::kPatience nothing new came
+  std::string lost;       // why the coordinator could not be asked any more; what had come is in the events
+};
+
+// `pause` waits a little between two looks; `interrupted` says that nobody wants the rest.
+[[nodiscard]] FetchedTrace fetch_trace(const TraceSource& source, Nanoseconds length, TraceEvents& events,
+                                       const Clock& clock, const std::function<void()>& pause,
+                                       const std::function<bool()>& interrupted);
+
+}  // namespace trimtab::cli

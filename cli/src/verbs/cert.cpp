@@ -1,0 +1,204 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "budget.hpp"
+#include "files.hpp"
+#include "jobs/progress.hpp"
+#include "json_text.hpp"
+#include "net/certificates.hpp"
+#include "text_table.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kAuthority = "ca";
+
+struct Arguments {
+  std::string directory;
+  std::string out;
+  std::string kind;
+  std::string name;
+  std::string cluster = "trimtab";
+  std::string tenant;
+  std::vector<std::string> hosts;
+  std::vector<std::string> files;
+  std::string days;
+  bool json = false;
+};
+
+std::string path_of(const std::string& directory, const std::string& name, const char* ending) {
+  return directory + "/" + name + ending;
+}
+
+// "2027-03-01".
+std::string date_of(Nanoseconds time) {
+  const auto seconds = static_cast<std::time_t>(std::chrono::duration_cast<std::chrono::seconds>(time).count());
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[16] = {};
+  return std::strftime(text, sizeof text, "%Y-%m-%d", &parts) > 0 ? text : "";
+}
+
+// The key first: a certificate without its key is of no use to anybody, the other way round it is only unfinished.
+Status store(const net::Certificate& made, const std::string& directory, const std::string& name) {
+  TRIMTAB_TRY_STATUS(write_private_file(path_of(directory, name, ".key"), made.key));
+  return write_file(path_of(directory, name, ".crt"), made.certificate);
+}
+
+Result<net::CertificateRequest> request_of(const Arguments& arguments) {
+  TRIMTAB_TRY(const std::uint64_t days, parse_count("--days", arguments.days));
+  net::CertificateRequest request;
+  request.hosts = arguments.hosts;
+  request.now = SystemClock().wall();
+  request.valid_for = std::chrono::hours(24) * static_cast<std::int64_t>(std::min<std::uint64_t>(days, 1'000'000));
+  return request;
+}
+
+void tell(const std::string& what, const std::string& directory, const std::string& name, const net::Certificate& made,
+          bool as_json, Console& console) {
+  const auto described = net::describe_certificate(made.certificate, name);
+  const std::string expires = described.ok() ? date_of(described->owner.expires) : "";
+  if (as_json) {
+    console.out << json_text({{"certificate", path_of(directory, name, ".crt")},
+                              {"key", path_of(directory, name, ".key")},
+                              {"expires", expires}})
+                << "\n";
+    return;
+  }
+  console.out << what << " until " << expires << ": " << path_of(directory, name, ".crt") << ", its key "
+              << path_of(directory, name, ".key") << "\n";
+}
+
+Result<int> init(const Arguments& arguments, Console& console) {
+  const std::string certificate = path_of(arguments.directory, kAuthority, ".crt");
+  const std::string key = path_of(arguments.directory, kAuthority, ".key");
+  if (std::filesystem::exists(certificate) || std::filesystem::exists(key)) {
+    return no(arguments.directory +
+              " has an authority already, and every certificate by it would be worthless; choose another --dir");
+  }
+  TRIMTAB_TRY(net::CertificateRequest request, request_of(arguments));
+  request.kind = net::CertificateKind::kAuthority;
+  request.name = arguments.cluster;
+  TRIMTAB_TRY(const net::Certificate made, net::make_authority(request));
+  TRIMTAB_TRY_STATUS(make_private_directory(arguments.directory));
+  TRIMTAB_TRY_STATUS(store(made, arguments.directory, kAuthority));
+  tell("authority " + arguments.cluster, arguments.directory, kAuthority, made, arguments.json, console);
+  return 0;
+}
+
+Result<int> issue(const Arguments& arguments, Console& console) {
+  const auto kind = net::parse_certificate_kind(arguments.kind);
+  if (!kind || *kind == net::CertificateKind::kAuthority) {
+    return bad_input("a certificate is a coordinator's, a node's or a person's, but found '" + arguments.kind + "'");
+  }
+  if (arguments.name == kAuthority) return bad_input("'ca' is the authority's own name; choose another one");
+  net::Certificate authority;
+  TRIMTAB_TRY(authority.certificate, read_file(path_of(arguments.directory, kAuthority, ".crt")));
+  TRIMTAB_TRY(authority.key, read_file(path_of(arguments.directory, kAuthority, ".key")));
+  TRIMTAB_TRY(net::CertificateRequest request, request_of(arguments));
+  request.kind = *kind;
+  request.name = arguments.name;
+  request.tenant = arguments.tenant;
+  TRIMTAB_TRY(const net::Certificate made, net::issue_certificate(authority, request));
+  const std::string out = arguments.out.empty() ? arguments.directory : arguments.out;
+  TRIMTAB_TRY_STATUS(make_private_directory(out));
+  TRIMTAB_TRY_STATUS(store(made, out, arguments.name));
+  if (out != arguments.directory) {
+    TRIMTAB_TRY_STATUS(write_file(path_of(out, kAuthority, ".crt"), authority.certificate));
+  }
+  tell(arguments.kind + " " + arguments.name, out, arguments.name, made, arguments.json, console);
+  return 0;
+}
+
+// 1 where one has expired.
+Result<int> show(const Arguments& arguments, Console& console) {
+  const Nanoseconds now = SystemClock().wall();
+  TextTable table({{"certificate"}, {"of"}, {"kind"}, {"by"}, {"tenant"}, {"valid until"}, {"hosts"}});
+  json list = json::array();
+  bool all_valid = true;
+  for (const std::string& file : arguments.files) {
+    TRIMTAB_TRY(const std::string pem, read_file(file));
+    TRIMTAB_TRY(const net::CertificateDescription one, net::describe_certificate(pem, file));
+    const bool expired = one.owner.expires <= now;
+    all_valid = all_valid && !expired;
+    const std::string kind = one.owner.kind ? std::string(to_string(*one.owner.kind)) : "unknown";
+    std::string hosts;
+    for (const std::string& host : one.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
+    table.add({file, printable(one.owner.name), kind, printable(one.issuer), printable(one.owner.tenant.value_or("")),
+               date_of(one.owner.expires) + (expired ? " (expired)" : ""), printable(hosts)});
+    list.push_back({{"file", file},
+                    {"name", one.owner.name},
+                    {"kind", kind},
+                    {"issuer", one.issuer},
+                    {"tenant", one.owner.tenant ? json(*one.owner.tenant) : json()},
+                    {"serial", one.serial},
+                    {"expires", date_of(one.owner.expires)},
+                    {"expired", expired},
+                    {"hosts", one.hosts}});
+  }
+  console.out << (arguments.json ? json_text({{"certificates", list}}, 2) + "\n" : table.str());
+  return all_valid ? 0 : 1;
+}
+
+using Body = Result<int> (*)(const Arguments&, Console&);
+
+CLI::App* add_part(CLI::App* group, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
+                   const char* name, const char* description, const char* example) {
+  CLI::App* verb = add_verb(*group, name, description, example);
+  add_json(verb, arguments->json);
+  verb->callback([arguments, body, &selection] {
+    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
+  });
+  return verb;
+}
+
+void add_directory(CLI::App* verb, Arguments& arguments) {
+  add_value(verb, "--dir", arguments.directory, "DIR", "Where the authority is: ca.crt and ca.key")->required();
+}
+
+}  // namespace
+
+void add_cert(CLI::App& root, Selection& selection) {
+  CLI::App* group = add_verb(root, "cert", "A small certificate authority for a cluster's TLS",
+                             "trimtab cert init --dir ca --cluster lab");
+  group->require_subcommand(1);
+  auto arguments = std::make_shared<Arguments>();
+  arguments->days = "3650";
+  CLI::App* verb = add_part(group, selection, arguments, init, "init", "Make the authority; keep its key off the nodes",
+                            "trimtab cert init --dir ca --cluster lab");
+  add_directory(verb, *arguments);
+  add_value(verb, "--cluster", arguments->cluster, "NAME", "What the authority is called")->capture_default_str();
+  add_value(verb, "--days", arguments->days, "N", "How long it is valid")->capture_default_str();
+
+  arguments = std::make_shared<Arguments>();
+  arguments->days = "365";
+  verb = add_part(group, selection, arguments, issue, "issue",
+                  "Issue a certificate and its key; issued again, it takes the old one's place",
+                  "trimtab cert issue coordinator c0 --dir ca --host c0.lab --host 10.0.0.1 --out c0");
+  add_value(verb, "kind", arguments->kind, "coordinator|node|person", "What for")->required();
+  add_value(verb, "name", arguments->name, "NAME", "Of the node as its agent says it, of the person as the token does")
+      ->required();
+  add_directory(verb, *arguments);
+  verb->add_option("--host", arguments->hosts,
+                   "DNS name or IP address that a coordinator, or a node's metrics, are asked under; repeat it")
+      ->type_name("HOST")
+      ->allow_extra_args(false);
+  add_value(verb, "--days", arguments->days, "N", "How long it is valid, at most as long as the authority")
+      ->capture_default_str();
+  add_value(verb, "--tenant", arguments->tenant, "NAME",
+            "Whose jobs alone a node may run, '*' everybody's; needed where several tenants hand in jobs");
+  add_value(verb, "-o,--out", arguments->out, "DIR", "Where to write NAME.crt, NAME.key and ca.crt (default: --dir)");
+
+  arguments = std::make_shared<Arguments>();
+  verb = add_part(group, selection, arguments, show, "show", "Print whose certificates these are and until when",
+                  "trimtab cert show ca/ca.crt c0/c0.crt");
+  verb->add_option("files", arguments->files, "Certificates (PEM)")->type_name("FILE")->required();
+}
+
+}  // namespace trimtab::cli

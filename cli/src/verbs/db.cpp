@@ -1,0 +1,344 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/numbers.hpp"
+#include "budget.hpp"
+#include "costs/cost_text.hpp"
+#include "costs/import_costs.hpp"
+#include "costs/profile_supplement.hpp"
+#include "documents.hpp"
+#include "files.hpp"
+#include "json_text.hpp"
+#include "schema/nccl_choice.hpp"
+#include "schema/published.hpp"
+#include "text_table.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string database;
+  std::string other;
+  std::vector<std::string> sources;
+  std::string fingerprint;
+  std::string other_fingerprint;
+  std::string format;
+  std::string target = "csv";
+  std::string out;
+  std::string documents;
+  std::string top = "10";
+  SupplementTexts supplement;
+  bool names = false;
+  bool json = false;
+};
+
+// Costs of one kind and source together.
+struct KindSummary {
+  std::uint64_t costs = 0;
+  std::uint64_t values = 0;
+};
+using Summary = std::map<std::pair<CostKind, CostSource>, KindSummary>;
+
+Summary summary_of(const std::vector<Cost>& costs) {
+  Summary summary;
+  for (const Cost& cost : costs) {
+    KindSummary& kind = summary[{cost.key.kind, cost.source}];
+    ++kind.costs;
+    kind.values += cost.statistics.count();
+  }
+  return summary;
+}
+
+// The longest times: where a plan's time can come from.
+std::vector<const Cost*> longest(const std::vector<Cost>& costs, std::size_t count) {
+  std::vector<const Cost*> times;
+  for (const Cost& cost : costs) {
+    if (unit_of(cost.key.kind) == "ns" && !cost.statistics.empty()) times.push_back(&cost);
+  }
+  std::sort(times.begin(), times.end(),
+            [](const Cost* a, const Cost* b) { return a->statistics.mean() > b->statistics.mean(); });
+  times.resize(std::min(times.size(), count));
+  return times;
+}
+
+json json_of(const std::map<std::string, std::string>& layer) {
+  return json(layer);
+}
+
+json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
+  json kinds = json::object();
+  for (const auto& [place, summary] : summary_of(costs)) {
+    json& kind = kinds[std::string(to_string(place.first))];
+    if (kind.is_null()) kind = json::object();
+    kind["costs"] = kind.value("costs", std::uint64_t{0}) + summary.costs;
+    kind["values"] = kind.value("values", std::uint64_t{0}) + summary.values;
+    kind["sources"].push_back(
+        {{"source", to_text(place.second)}, {"costs", summary.costs}, {"values", summary.values}});
+  }
+  json list = json::array();
+  for (const Cost* cost : longest(costs, top)) {
+    list.push_back({{"cost", json::parse(to_json(cost->key))},
+                    {"source", to_text(cost->source)},
+                    {"mean_ns", cost->statistics.mean()},
+                    {"count", cost->statistics.count()}});
+  }
+  return {{"fingerprint", hash(fingerprint)},
+          {"device", json_of(fingerprint.device)},
+          {"software", json_of(fingerprint.software)},
+          {"fabric", json_of(fingerprint.fabric)},
+          {"environment", json_of(fingerprint.environment)},
+          {"kinds", kinds},
+          {"longest", list}};
+}
+
+std::string layer_text(const char* name, const std::map<std::string, std::string>& layer) {
+  std::string text;
+  for (const auto& [key, value] : layer) text += (text.empty() ? "" : ", ") + key + "=" + value;
+  return text.empty() ? "" : "  " + std::string(name) + ": " + text + "\n";
+}
+
+std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
+  std::string text = "fingerprint " + hash(fingerprint) + "\n" + layer_text("device", fingerprint.device) +
+                     layer_text("software", fingerprint.software) + layer_text("fabric", fingerprint.fabric) +
+                     layer_text("environment", fingerprint.environment) + "\n";
+  TextTable kinds({{"kind"}, {"source"}, {"costs", true}, {"values", true}});
+  for (const auto& [place, summary] : summary_of(costs)) {
+    kinds.add({std::string(to_string(place.first)), describe(place.second), std::to_string(summary.costs),
+               std::to_string(summary.values)});
+  }
+  text += kinds.str(2);
+  TextTable table({{"longest"}, {"source"}, {"mean", true}, {"95 % interval", true}, {"values", true}});
+  for (const Cost* cost : longest(costs, top)) {
+    const Statistics& values = cost->statistics;
+    table.add({describe(cost->key), describe(cost->source), format_cost(cost->key.kind, values.mean()),
+               "± " + format_cost(cost->key.kind, half_interval(values)), std::to_string(values.count())});
+  }
+  return text + (table.empty() ? "" : "\n" + table.str(2));
+}
+
+Result<int> show(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const std::uint64_t top, parse_count("--top", arguments.top));
+  TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
+  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
+  json list = json::array();
+  for (const Fingerprint& fingerprint : fingerprints) {
+    if (!hash(fingerprint).starts_with(arguments.fingerprint)) continue;
+    TRIMTAB_TRY(const std::vector<Cost> costs, database.costs(hash(fingerprint)));
+    if (arguments.json) {
+      list.push_back(fingerprint_json(fingerprint, costs, top));
+    } else {
+      console.out << fingerprint_text(fingerprint, costs, top) << "\n";
+    }
+  }
+  if (arguments.json) console.out << json_text({{"fingerprints", list}}, 2) << "\n";
+  if (fingerprints.empty() && !arguments.json) console.out << arguments.database << ": holds no costs yet\n";
+  return 0;
+}
+
+Result<int> merge(const Arguments& arguments, Console& console) {
+  // Every source is opened before the target is touched: a wrong name late in the list must not leave half a merge.
+  for (const std::string& source : arguments.sources) {
+    TRIMTAB_TRY(const CostDatabase probe, open_costs(source));
+  }
+  TRIMTAB_TRY(CostDatabase target, open_costs_to_write(arguments.database, console.err));
+  std::uint64_t batches = 0;
+  for (const std::string& source : arguments.sources) {
+    TRIMTAB_TRY(const std::uint64_t fresh, target.merge_from(source));
+    batches += fresh;
+    if (!arguments.json) console.out << source << ": " << fresh << (fresh == 1 ? " new batch\n" : " new batches\n");
+  }
+  TRIMTAB_TRY(const std::uint64_t costs, target.cost_count());
+  if (arguments.json) {
+    console.out << json_text({{"new_batches", batches}, {"costs", costs}}) << "\n";
+  } else {
+    console.out << arguments.database << ": holds " << costs << " costs\n";
+  }
+  return 0;
+}
+
+// What a measured database would tell NCCL, for its own example tuner plugin and others that read that format.
+Result<int> export_nccl_choices(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Costs known, read_costs(arguments.database, arguments.fingerprint, nullptr, ""));
+  const std::vector<NcclChoice> choices = nccl_choices(known.costs);
+  if (choices.empty()) {
+    return bad_input(arguments.database + ": nothing to choose for NCCL: no collective of fingerprint " +
+                     known.fingerprint +
+                     " was measured at one size with two algorithms, protocols or numbers of channels, ten times each");
+  }
+  const std::string text = to_nccl_tuner_csv(choices);
+  if (arguments.out.empty()) {
+    console.out << text;
+    return 0;
+  }
+  TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
+  console.err << "wrote " << choices.size() << " choices to " << arguments.out << "\n";
+  return 0;
+}
+
+Result<int> export_costs(const Arguments& arguments, Console& console) {
+  const std::string target = arguments.json ? "json" : arguments.target;
+  if (target == "nccl-tuner") return export_nccl_choices(arguments, console);
+  if (target != "csv" && target != "json") {
+    return bad_input("--to: this release exports to 'csv', 'json' and 'nccl-tuner', but found '" + target + "'");
+  }
+  TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
+  TRIMTAB_TRY(std::vector<CostRow> rows, database.rows());
+  std::erase_if(rows, [&](const CostRow& row) { return !row.fingerprint.starts_with(arguments.fingerprint); });
+  if (!arguments.names) redact(rows);
+  const std::string text = target == "csv" ? to_csv(rows) : to_json(rows);
+  if (arguments.out.empty()) {
+    console.out << text;
+    return 0;
+  }
+  TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
+  console.err << "wrote " << rows.size() << " costs to " << arguments.out << "\n";
+  return 0;
+}
+
+std::string mean_text(CostKind kind, const Statistics* values) {
+  if (values == nullptr) return "absent";
+  return format_cost(kind, values->mean()) + " ± " + format_cost(kind, half_interval(*values));
+}
+
+std::string change_text(const CostChange& change) {
+  if (change.before == nullptr || change.after == nullptr || change.before->mean() == 0) return "";
+  const double ratio = change.after->mean() / change.before->mean() - 1;
+  return (ratio > 0 ? "+" : "") + format_percent(ratio);
+}
+
+json change_json(const CostChange& change) {
+  const auto side = [](const Statistics* values) {
+    return values == nullptr
+               ? json(nullptr)
+               : json{{"mean", values->mean()}, {"half_interval", half_interval(*values)}, {"count", values->count()}};
+  };
+  return {{"cost", json::parse(to_json(change.key))},
+          {"source", to_text(change.source)},
+          {"before", side(change.before)},
+          {"after", side(change.after)}};
+}
+
+Result<int> diff(const Arguments& arguments, Console& console) {
+  const std::string& other = arguments.other_fingerprint.empty() ? arguments.fingerprint : arguments.other_fingerprint;
+  TRIMTAB_TRY(const Costs before, read_costs(arguments.database, arguments.fingerprint, nullptr, ""));
+  TRIMTAB_TRY(const Costs after, read_costs(arguments.other, other, nullptr, ""));
+  const std::vector<CostChange> changes = differences(before.costs, after.costs);
+  if (arguments.json) {
+    json list = json::array();
+    for (const CostChange& change : changes) list.push_back(change_json(change));
+    console.out << json_text({{"before", before.fingerprint}, {"after", after.fingerprint}, {"differences", list}}, 2)
+                << "\n";
+    return 0;
+  }
+  console.out << "fingerprints " << before.fingerprint << " and " << after.fingerprint << "\n";
+  TextTable table({{"cost"}, {"source"}, {"before", true}, {"after", true}, {"change", true}});
+  for (const CostChange& change : changes) {
+    const CostKind kind = change.key.kind;
+    table.add({describe(change.key), describe(change.source), mean_text(kind, change.before),
+               mean_text(kind, change.after), change_text(change)});
+  }
+  console.out << (changes.empty() ? "No cost differs by more than its interval.\n" : table.str());
+  return 0;
+}
+
+Result<int> import_costs(const Arguments& arguments, Console& console) {
+  ImportArguments request{arguments.format,      arguments.sources, "", arguments.documents,
+                          arguments.fingerprint, arguments.json,    {}};
+  if (request.paths.size() < 2) {
+    return bad_input("db import: needs what to read and, last, the cost database; found only '" +
+                     arguments.sources.front() + "'");
+  }
+  TRIMTAB_TRY(request.supplement, parse_supplement(arguments.supplement));
+  request.database = request.paths.back();
+  request.paths.pop_back();
+  return import_published(request, console);
+}
+
+using Body = Result<int> (*)(const Arguments&, Console&);
+
+CLI::App* add_part(CLI::App* db, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
+                   const char* name, const char* description, const char* example) {
+  CLI::App* verb = add_verb(*db, name, description, example);
+  add_json(verb, arguments->json);
+  verb->callback([arguments, body, &selection] {
+    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
+  });
+  return verb;
+}
+
+void add_fingerprint(CLI::App* verb, Arguments& arguments) {
+  add_value(verb, "--fingerprint", arguments.fingerprint, "HASH", "Of this fingerprint only (a prefix will do)");
+}
+
+void add_import(CLI::App* verb, Arguments& arguments) {
+  std::string formats;
+  for (const std::string_view format : published_formats())
+    formats += (formats.empty() ? "" : "|") + std::string(format);
+  add_value(verb, "--format", arguments.format, formats, "Whose format")->required();
+  verb->add_option("paths", arguments.sources,
+                   "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
+                   "directory; nccl-tests: JSON files), then the cost database to add to, made when missing")
+      ->type_name("PATH")
+      ->required();
+  add_value(verb, "--documents", arguments.documents, "DIR", "Write the profiled models and their clusters there");
+  add_value(verb, "--fingerprint", arguments.fingerprint, "HASH",
+            "Of the database (a prefix will do): store under it what was measured on that very hardware");
+  SupplementTexts& texts = arguments.supplement;
+  add_value(verb, "--layers", texts.layers, "N[,N]",
+            "Layers of the model, one count for each kind, where neither the profile nor its authors say it");
+  add_value(verb, "--hidden-size", texts.hidden, "N", "Elements of a token, likewise (galvatron)");
+  add_value(verb, "--sequence-length", texts.sequence, "N", "Tokens of a sample, likewise (galvatron)");
+  add_value(verb, "--global-batch", texts.global_batch, "N", "Samples of a step, likewise");
+  add_value(verb, "--nodes", texts.nodes, "N", "Nodes of the cluster document (default: 1; aceso)");
+  add_value(verb, "--devices-per-node", texts.devices_per_node, "N", "Devices of each of its nodes (aceso)");
+  add_value(verb, "--device-memory", texts.device_memory, "GIB", "Memory of each of its devices");
+}
+
+}  // namespace
+
+void add_db(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* db =
+      add_verb(root, "db", "Look at, merge and export cost databases: files, or postgresql://USER@HOST/DATABASE",
+               "trimtab db show costs.db");
+  db->require_subcommand(1);
+  CLI::App* verb = add_part(db, selection, arguments, show, "show", "Print fingerprints, counts and the longest costs",
+                            "trimtab db show costs.db --top 20");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  add_fingerprint(verb, *arguments);
+  add_value(verb, "--top", arguments->top, "N", "How many of the longest costs to list")->capture_default_str();
+  verb = add_part(db, selection, arguments, merge, "merge",
+                  "Add other databases to one; batches that both have count once",
+                  "trimtab db merge all.db node0.db node1.db");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing")->required();
+  verb->add_option("sources", arguments->sources, "Cost databases to add")->type_name("FILE")->required();
+  verb = add_part(db, selection, arguments, export_costs, "export",
+                  "Write the costs as CSV or JSON, without names of jobs, operators and kernels",
+                  "trimtab db export costs.db --to csv --out costs.csv");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  add_value(verb, "--to", arguments->target, "csv|json|nccl-tuner", "Format")->capture_default_str();
+  add_value(verb, "-o,--out", arguments->out, "FILE", "Where to write (default: standard output)");
+  verb->add_flag("--names", arguments->names, "Keep the names of operators, kernels, ranges and plans");
+  add_fingerprint(verb, *arguments);
+  verb = add_part(db, selection, arguments, diff, "diff", "Print the costs that differ by more than their intervals",
+                  "trimtab db diff before.db after.db");
+  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  add_value(verb, "other", arguments->other, "FILE", "The cost database to compare with")->required();
+  add_fingerprint(verb, *arguments);
+  add_value(verb, "--other-fingerprint", arguments->other_fingerprint, "HASH",
+            "The other's fingerprint, where it is another");
+  add_import(
+      add_part(db, selection, arguments, import_costs, "import",
+               "Read profiles (Aceso's and Galvatron's as their profilers write them, Oases'), or what nccl-tests "
+               "measured (-J); importing twice changes nothing",
+               "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/"),
+      *arguments);
+}
+
+}  // namespace trimtab::cli

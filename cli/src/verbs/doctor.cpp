@@ -1,0 +1,283 @@
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "budget.hpp"
+#include "daemons/embedded.hpp"
+#include "doctor/agent.hpp"
+#include "doctor/checks.hpp"
+#include "doctor/coordinator.hpp"
+#include "doctor/gpu.hpp"
+#include "doctor/looks.hpp"
+#include "doctor/scope.hpp"
+#include "doctor/services.hpp"
+#include "doctor/tenants.hpp"
+#include "host/fingerprint_probe.hpp"
+#include "host/profiling_facts.hpp"
+#include "host/release_library.hpp"
+#include "jobs/session.hpp"
+#include "json_text.hpp"
+#include "net/http_client.hpp"
+#include "schema/job.hpp"
+#include "text_table.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string job;
+  SessionFlags session;
+  std::string configuration = "/etc/trimtab";
+  std::string metrics_port;
+  bool json = false;
+};
+
+// What /proc/cpuinfo or /proc/meminfo says after "name:".
+std::string proc_field(const std::string& path, const std::string& name) {
+  std::ifstream stream(path);
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos && line.starts_with(name)) return line.substr(std::min(colon + 2, line.size()));
+  }
+  return "";
+}
+
+Bytes available_memory() {
+  return std::strtoll(proc_field("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10) * 1024;
+}
+
+// The directory, or the nearest one above that exists: what decides whether it can be made.
+std::string existing_parent(fs::path path) {
+  std::error_code ignored;
+  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  return path.string();
+}
+
+bool port_free(std::uint16_t port) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return false;
+  const int yes = 1;
+  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound = bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(descriptor);
+  return bound;
+}
+
+PortState port_state(std::uint16_t port) {
+  if (port_free(port)) return PortState::kFree;
+  // A coordinator that asks for a token is one, too.
+  const auto reply = net::http_request({"127.0.0.1", port}, "GET", "/v1/status", "", std::chrono::seconds(2));
+  const bool answers = reply.ok() && (reply->status == 200 || reply->status == 401);
+  return answers ? PortState::kOurs : PortState::kTaken;
+}
+
+std::string environment(const std::optional<Job>& job, const std::string& name) {
+  if (job && job->environment.contains(name)) return job->environment.at(name);
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+std::vector<Check> installation_checks(const Scope& scope) {
+  const std::string programs = program_directory();
+  std::vector<Check> checks;
+  const auto add_program = [&](bool needed, const char* name) {
+    const std::string path = programs + "/" + name;
+    if (needed) checks.push_back(check_program(name, path, access(path.c_str(), X_OK) == 0));
+  };
+  add_program(scope.coordinator_program, "trimtab-coordinator");
+  add_program(scope.agent_program, "trimtab-agent");
+  const std::string inject = host::release_library(programs, "libtrimtab-inject.so").string();
+  checks.push_back(check_library("recorder library", inject, access(inject.c_str(), R_OK) == 0,
+                                 "nothing is measured inside running jobs"));
+  if (checks.back().health != Health::kOk) checks.back().remains = Detail::kOff;
+  const std::string shim = host::release_library(programs, "libtrimtab-nvtx.so").string();
+  checks.push_back(
+      check_library("NVTX shim", shim, access(shim.c_str(), R_OK) == 0,
+                    "the Python client writes its ranges without NVTX; build with the NVTX headers to have it"));
+  return checks;
+}
+
+// Where `trimtab up` writes.
+std::vector<Check> up_checks(const Result<std::string>& state) {
+  if (!state.ok()) return {{"state directory", Health::kFail, state.error().message, "set HOME, or give --state DIR"}};
+  const std::string parent = existing_parent(*state);
+  const std::string sockets = existing_parent(fs::path(agent_socket(*state, 0)).parent_path());
+  return {check_directory("state directory", *state, access(parent.c_str(), W_OK | X_OK) == 0),
+          check_directory("socket directory", sockets, access(sockets.c_str(), W_OK | X_OK) == 0)};
+}
+
+std::vector<Check> machine_checks(const Arguments& arguments, const std::optional<Job>& job, const Scope& scope) {
+  const auto state = state_directory(arguments.session.state);
+  const std::string parent = state.ok() ? existing_parent(*state) : "/";
+  const std::int32_t ranks = job ? job->world_size : 1;
+  std::error_code failure;
+  const fs::space_info space = fs::space(parent, failure);
+  std::vector<Check> checks{check_cores(std::thread::hardware_concurrency(), ranks),
+                            check_memory(available_memory(), job ? job->memory_limit : 0, ranks),
+                            check_disk(parent, failure ? 0 : static_cast<Bytes>(space.available))};
+  if (scope.up_directories) {
+    for (Check& check : up_checks(state)) checks.push_back(std::move(check));
+  }
+  if (scope.up_port) checks.push_back(check_port(7420, port_state(7420)));
+  return checks;
+}
+
+std::string interpreter_of(const std::optional<Job>& job) {
+  const bool named = job && !job->train.empty() && job->train.front().find("python") != std::string::npos;
+  return named ? job->train.front() : "python3";
+}
+
+std::vector<Check> job_checks(const std::optional<Job>& job, const Scope& scope) {
+  const SystemClock clock;
+  const std::string interpreter = interpreter_of(job);
+  std::vector<Check> checks;
+  if (scope.without_torch) {
+    const CommandOutcome torch = run_command({interpreter, "-c", "import torch; print('torch', torch.__version__)"},
+                                             clock, std::chrono::seconds(60));
+    checks.push_back(check_torch(interpreter, torch, *scope.without_torch));
+  }
+  checks.push_back(check_openblas(environment(job, "OPENBLAS_CORETYPE"), proc_field("/proc/cpuinfo", "flags")));
+  checks.push_back(check_threads(environment(job, "OMP_NUM_THREADS")));
+  checks.push_back(check_switched_off(environment(job, "TRIMTAB")));
+  return checks;
+}
+
+// Where PyTorch's own packages keep CUDA's libraries.
+std::vector<std::string> package_directories(const std::string& interpreter) {
+  const SystemClock clock;
+  const CommandOutcome found =
+      run_command({interpreter, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"}, clock,
+                  std::chrono::seconds(20));
+  if (found.exit_code != 0 || found.output.empty()) return {};
+  const std::string packages = found.output.substr(0, found.output.find('\n'));
+  std::vector<std::string> directories;
+  for (const char* part : {"/nvidia/cuda_cupti/lib", "/nvidia/nccl/lib", "/nvidia/cu13/lib", "/torch/lib"}) {
+    directories.push_back(packages + part);
+  }
+  return directories;
+}
+
+std::vector<Check> profiling_checks(const std::optional<Job>& job) {
+  host::ProfilingInput input;
+  const std::string chosen = environment(std::nullopt, "TRIMTAB_NVML");  // the agent's key
+  constexpr Nanoseconds kNvmlLimit = std::chrono::seconds(10);
+  host::ProbeInput probe =
+      host::probe_input(host::read_gpu_inventory(chosen.empty() ? host::kNvmlLibrary : chosen, kNvmlLimit));
+  input.gpus = std::move(probe.gpus);
+  input.environment = std::move(probe.environment);
+  if (job) {
+    for (const auto& [name, value] : job->environment) input.environment[name] = value;
+  }
+  if (input.gpus.access != host::GpuAccess::kAbsent) {
+    input.library_directories = package_directories(interpreter_of(job));
+  }
+  return gpu_checks(host::read_profiling_facts(input), input.environment);
+}
+
+nlohmann::json check_json(const Check& check) {
+  nlohmann::json object{
+      {"name", check.name}, {"health", to_string(check.health)}, {"found", check.found}, {"remedy", check.remedy}};
+  if (check.remains) object["remains"] = to_string(*check.remains);
+  return object;
+}
+
+void print(const std::vector<Check>& checks, bool as_json, Console& console) {
+  const Detail detail = remaining_detail(checks);
+  if (as_json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const Check& check : checks) list.push_back(check_json(check));
+    console.out << json_text({{"health", to_string(overall(checks))}, {"detail", to_string(detail)}, {"checks", list}},
+                             2)
+                << "\n";
+    return;
+  }
+  TextTable table({{"health"}, {"check"}, {"found"}});
+  for (const Check& check : checks) {
+    table.add({std::string(to_string(check.health)), check.name, check.found});
+    if (check.health != Health::kOk && check.remains) {
+      table.add({"", "", "   measured here: " + std::string(to_string(*check.remains))});
+    }
+    if (!check.remedy.empty()) table.add({"", "", "-> " + check.remedy});
+  }
+  console.out << table.str() << "\ndetail that remains on this node: " << to_string(detail) << "\n";
+}
+
+// Nothing where nothing was given.
+Result<std::optional<std::uint16_t>> parse_port(const std::string& text) {
+  if (text.empty()) return std::optional<std::uint16_t>();
+  TRIMTAB_TRY(const auto port, parse_count("--metrics-port", text));
+  if (port > 65535) return bad_input("--metrics-port: expected at most 65535, but found " + text);
+  return std::optional(static_cast<std::uint16_t>(port));
+}
+
+// Of daemons that are here, or that are named.
+std::vector<Check> service_checks(const Arguments& arguments, std::optional<std::uint16_t> metrics_port) {
+  std::vector<Check> checks = configuration_checks(arguments.configuration);
+  const auto append = [&checks](std::vector<Check> more) {
+    for (Check& check : more) checks.push_back(std::move(check));
+  };
+  append(tenant_checks(arguments.configuration));
+  const SystemClock clock;
+  std::vector<FirstLook> looks =
+      look_at_agents(find_agents(arguments.configuration, metrics_port), arguments.session.tls, clock);
+  const auto coordinator = find_coordinator(arguments.session, arguments.configuration);
+  if (coordinator) looks.push_back(look_at_coordinator(*coordinator, clock));
+  append(look_again(std::move(looks), clock, [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
+  return checks;
+}
+
+Result<int> doctor(const Arguments& arguments, Console& console) {
+  std::optional<Job> job;
+  if (!arguments.job.empty()) {
+    TRIMTAB_TRY(job, load_job(arguments.job));
+  }
+  TRIMTAB_TRY(const auto port, parse_port(arguments.metrics_port));
+  const Scope scope =
+      scope_of(configured_services(arguments.configuration), job.has_value(), !arguments.session.state.empty());
+  std::vector<Check> checks = installation_checks(scope);
+  for (Check& check : machine_checks(arguments, job, scope)) checks.push_back(std::move(check));
+  for (Check& check : job_checks(job, scope)) checks.push_back(std::move(check));
+  for (Check& check : profiling_checks(job)) checks.push_back(std::move(check));
+  for (Check& check : service_checks(arguments, port)) checks.push_back(std::move(check));
+  print(checks, arguments.json, console);
+  return overall(checks) == Health::kFail ? 1 : 0;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(
+      root, "doctor",
+      "Say what is missing on this machine, and what restricts profiling (exit 1: something needed is missing)",
+      "trimtab doctor --job job.toml");
+  add_value(verb, "job,--job", arguments->job, "FILE", "job.toml, to check its interpreter and environment");
+  add_coordinator_flags(verb, arguments->session);
+  add_value(verb, "--configuration", arguments->configuration, "DIR",
+            "Where agent.toml, agent-USER.toml and coordinator.toml are")
+      ->capture_default_str();
+  add_value(verb, "--metrics-port", arguments->metrics_port, "N",
+            "Of this machine's agent (default: that of agent.toml, else 7421); 0 = do not ask it");
+  add_json(verb, arguments->json);
+  verb->callback([arguments, &selection] {
+    selection.action = [arguments](Console& console) { return doctor(*arguments, console); };
+  });
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,80 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "charts/gantt.hpp"
+#include "files.hpp"
+#include "plans/plan_text.hpp"
+#include "plans/prediction_text.hpp"
+#include "plans/priced_inputs.hpp"
+#include "trace/chrome_json.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+struct Arguments {
+  PricedFlags priced;
+  std::string plan;
+  std::string gantt;
+  std::string trace;
+  bool explain = false;
+  bool json = false;
+};
+
+Status write_drawings(const Arguments& arguments, const tuner::CostModel& model, const Plan& plan,
+                      const Prediction& prediction, Console& console) {
+  if (arguments.gantt.empty() && arguments.trace.empty()) return {};
+  if (!prediction.priced()) {
+    console.err << "trimtab: nothing is drawn of a plan that is not priced\n";
+    return {};
+  }
+  const auto timeline = model.timeline(plan);
+  if (!arguments.gantt.empty()) {
+    const GanttOptions options{"One iteration of " + one_line(plan), 0, true, model.step_path(plan)};
+    TRIMTAB_TRY_STATUS(write_file(arguments.gantt, gantt_svg(timeline, options)));
+  }
+  if (!arguments.trace.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.trace, trace_json(timeline)));
+  return {};
+}
+
+Result<int> evaluate(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const Plan plan, read_plan(arguments.plan));
+  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
+  const tuner::CostModel& model = *inputs.cost_model;
+  TRIMTAB_TRY_STATUS(check_plan(arguments.plan, plan, model));
+  const Prediction prediction = model.evaluate(plan);
+  TRIMTAB_TRY_STATUS(write_drawings(arguments, model, plan, prediction, console));
+  if (arguments.json) {
+    console.out << to_json(prediction) << "\n";
+  } else {
+    console.out << one_line(plan) << "\n" << describe(prediction);
+  }
+  // With --json the explanation goes beside the document, not into it.
+  if (arguments.explain) {
+    std::ostream& stream = arguments.json ? console.err : console.out;
+    stream << "\n" << explain(prediction, plan) << rests_on_text(model.rests_on(plan));
+  }
+  return prediction.feasible ? 0 : 1;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(
+      root, "evaluate", "Predict the iteration time and memory of a plan (exit 1: it does not fit, or is not priced)",
+      "trimtab evaluate --model model.json --cluster cluster.json --costs costs.db --plan plan.json "
+      "--gantt plan.svg");
+  add_priced_flags(verb, arguments->priced, false);
+  add_value(verb, "--plan", arguments->plan, "FILE", "plan.json")->required();
+  add_value(verb, "--gantt", arguments->gantt, "FILE", "Draw one iteration into this SVG file");
+  add_value(verb, "--trace", arguments->trace, "FILE", "Write one iteration as a trace that Perfetto opens");
+  verb->add_flag("--explain", arguments->explain, "Say where the time and the memory go");
+  add_json(verb, arguments->json);
+  verb->callback([arguments, &selection] {
+    selection.action = [arguments](Console& console) { return evaluate(*arguments, console); };
+  });
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,122 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "files.hpp"
+#include "json_text.hpp"
+#include "net/tokens.hpp"
+#include "text_table.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string tokens;
+  std::string name;
+  std::string role = "view";
+  std::string tenant;
+  std::string out;
+  bool json = false;
+};
+
+Result<net::Tokens> read_tokens(const std::string& path, bool may_be_missing) {
+  if (may_be_missing && !std::filesystem::exists(path)) return net::Tokens{};
+  TRIMTAB_TRY(const std::string text, read_file(path));
+  return net::Tokens::parse(text, path);
+}
+
+Result<int> add(const Arguments& arguments, Console& console) {
+  const auto role = net::parse_role(arguments.role);
+  if (!role) return bad_input("--role: expected view, operate or agent, but found '" + arguments.role + "'");
+  if (*role == net::Role::kAgent && arguments.tenant.empty()) {
+    return bad_input(
+        "--tenant: an agent's token says whose jobs its node may run: name the tenant, or '*' where it runs "
+        "everybody's");
+  }
+  TRIMTAB_TRY(net::Tokens tokens, read_tokens(arguments.tokens, true));
+  const bool several = tokens.has_several_tenants();
+  TRIMTAB_TRY(const std::string token, net::new_token());
+  const std::string tenant = arguments.tenant.empty() ? arguments.name : arguments.tenant;
+  TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant}, token));
+  // The token first: one that nobody has is worse than one that is not known yet.
+  if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
+  TRIMTAB_TRY_STATUS(write_private_file(arguments.tokens, tokens.text()));
+  if (!several && tokens.has_several_tenants()) {
+    console.err << "several tenants hand in jobs from now on: each node must show whose it runs (docs/security.md, "
+                   "\"Whose jobs a node runs\"), and until it does it is given no further one\n";
+  }
+  if (!arguments.out.empty()) {
+    console.err << "wrote the token of " << arguments.name << " to " << arguments.out << "\n";
+  } else if (arguments.json) {
+    console.out << json_text({{"name", arguments.name}, {"token", token}}) << "\n";
+  } else {
+    console.out << token << "\n";
+    console.err << "this is the token of " << arguments.name << "; it is shown this once and kept nowhere\n";
+  }
+  return 0;
+}
+
+Result<int> remove(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(net::Tokens tokens, read_tokens(arguments.tokens, false));
+  if (!tokens.remove(arguments.name)) {
+    return no(arguments.tokens + ": there is no token of the name '" + arguments.name + "'");
+  }
+  TRIMTAB_TRY_STATUS(write_private_file(arguments.tokens, tokens.text()));
+  if (arguments.json) console.out << json_text({{"removed", arguments.name}}) << "\n";
+  if (!arguments.json) console.out << "removed the token of " << arguments.name << "\n";
+  return 0;
+}
+
+Result<int> list(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const net::Tokens tokens, read_tokens(arguments.tokens, false));
+  TextTable table({{"name"}, {"role"}, {"tenant"}});
+  json entries = json::array();
+  for (const net::TokenOwner& owner : tokens.owners()) {
+    table.add({owner.name, std::string(to_string(owner.role)), owner.tenant});
+    entries.push_back({{"name", owner.name}, {"role", to_string(owner.role)}, {"tenant", owner.tenant}});
+  }
+  console.out << (arguments.json ? json_text({{"tokens", entries}}, 2) + "\n" : table.str());
+  return 0;
+}
+
+using Body = Result<int> (*)(const Arguments&, Console&);
+
+CLI::App* add_part(CLI::App* group, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
+                   const char* name, const char* description) {
+  CLI::App* verb = add_verb(*group, name, description,
+                            "trimtab token " + std::string(name) + (body == list ? "" : " ana") + " --tokens tokens");
+  add_value(verb, "--tokens", arguments->tokens, "FILE", "The coordinator's file of tokens, which holds hashes alone")
+      ->required();
+  add_json(verb, arguments->json);
+  verb->callback([arguments, body, &selection] {
+    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
+  });
+  return verb;
+}
+
+}  // namespace
+
+void add_token(CLI::App& root, Selection& selection) {
+  CLI::App* group = add_verb(root, "token", "Tokens by which people and scripts show the coordinator who they are",
+                             "trimtab token add ana --role operate --tokens /etc/trimtab/tokens");
+  group->require_subcommand(1);
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_part(group, selection, arguments, add, "add", "Make a token and print it, this once");
+  add_value(verb, "name", arguments->name, "NAME", "Whose it is; under TLS also the name in the certificate")
+      ->required();
+  add_value(verb, "--role", arguments->role, "view|operate|agent", "What it may")->capture_default_str();
+  add_value(verb, "--tenant", arguments->tenant, "NAME",
+            "Whose jobs it sees, an agent's: runs; '*' all (default: those of NAME, of an agent none)");
+  add_value(verb, "-o,--out", arguments->out, "FILE", "Write the token there and do not print it");
+  arguments = std::make_shared<Arguments>();
+  verb = add_part(group, selection, arguments, remove, "remove", "Make a token worthless");
+  add_value(verb, "name", arguments->name, "NAME", "Whose")->required();
+  arguments = std::make_shared<Arguments>();
+  add_part(group, selection, arguments, list, "list", "Print whose tokens there are and what they may");
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,231 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "base/numbers.hpp"
+#include "jobs/interrupt.hpp"
+#include "jobs/progress.hpp"
+#include "jobs/reply_document.hpp"
+#include "jobs/session.hpp"
+#include "jobs/status_text.hpp"
+#include "json_text.hpp"
+#include "trace/events.hpp"
+#include "trace/fetch.hpp"
+#include "verbs/verb.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double kDefaultSeconds = 2;
+constexpr auto kPoll = std::chrono::milliseconds(100);
+constexpr Nanoseconds kLongestSteps = std::chrono::seconds(120);  // agents give up steps that have not come by then
+
+struct Arguments {
+  SessionFlags session;
+  std::string job;
+  std::string file;
+  double seconds = 0;
+  std::uint32_t steps = 0;
+  bool json = false;
+};
+
+Result<json> parsed(const Result<std::string>& body) {
+  if (!body.ok()) return body.error();
+  TRIMTAB_TRY(json document, parse_reply(*body));
+  if (document.is_object()) return document;
+  return not_understood("it is no JSON object");
+}
+
+// A file that only exists under its name when it is whole.
+class WholeFile {
+ public:
+  explicit WholeFile(std::string path) : path_(std::move(path)), aside_(path_ + ".part"), out_(aside_) {}
+  ~WholeFile() {
+    if (!kept_) std::remove(aside_.c_str());
+  }
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+  std::ofstream& out() { return out_; }
+  Status keep() {
+    out_.close();
+    std::error_code error;
+    if (out_) std::filesystem::rename(aside_, path_, error);
+    if (!out_ || error) return unavailable("couldn't write " + path_ + "; is the disk full?");
+    kept_ = true;
+    return {};
+  }
+
+ private:
+  std::string path_;
+  std::string aside_;
+  std::ofstream out_;
+  bool kept_ = false;
+};
+
+// The coordinator's side of one trace; given back however the verb ends.
+class RunningTrace {
+ public:
+  RunningTrace(const CoordinatorClient& client, std::uint64_t id)
+      : client_(client), target_("/v1/traces/" + std::to_string(id)) {}
+  ~RunningTrace() {
+    // A coordinator that is lost stops by itself what nobody asks for.
+    if (!lost_) (void)client_.post(target_ + "/finish", "");
+  }
+  RunningTrace(const RunningTrace&) = delete;
+  RunningTrace& operator=(const RunningTrace&) = delete;
+  FetchedTrace fetch(Nanoseconds length, TraceEvents& events) {
+    const SystemClock clock;
+    const TraceSource source{
+        [this] { return client_.get(target_); },
+        [this](std::uint64_t number) { return client_.get(target_ + "/chunk?number=" + std::to_string(number)); }};
+    FetchedTrace fetched = fetch_trace(
+        source, length, events, clock, [] { std::this_thread::sleep_for(kPoll); }, InterruptGuard::interrupted);
+    lost_ = !fetched.lost.empty();
+    return fetched;
+  }
+
+ private:
+  const CoordinatorClient& client_;
+  std::string target_;
+  bool lost_ = false;
+};
+
+// What somebody who reads the file must know, in lines.
+std::vector<std::string> remarks_of(const FetchedTrace& fetched, const json& state, const TraceEvents& events) {
+  std::vector<std::string> remarks;
+  const auto say = [&](const std::string& who, const std::string& what) { remarks.push_back(who + ": " + what); };
+  if (fetched.interrupted) remarks.emplace_back("interrupted: the rest was not fetched");
+  if (!fetched.lost.empty()) say("coordinator", "lost, the rest was not fetched: " + fetched.lost);
+  if (fetched.given_up) remarks.emplace_back("given up: not every node said that it is done");
+  if (const auto lost = state.value("dropped", std::uint64_t{0}); lost > 0) {
+    say("coordinator", std::to_string(lost) + " records dropped, this reader was too slow");
+  }
+  if (events.counts().malformed > 0) say("trace", std::to_string(events.counts().malformed) + " chunks made no sense");
+  for (const json& node : state.value("nodes", json::array())) {
+    const std::string name = node.value("node", "");
+    if (node.contains("remark")) say("node " + name, node.value("remark", ""));
+    if (!node.contains("remark") && !node.contains("clock_ahead_ns")) {
+      say("node " + name, "its clock has not been compared with the coordinator's yet, its times are as they came");
+    }
+    if (fetched.given_up && !node.value("ended", false)) say("node " + name, "it is silent");
+    if (node.value("ended", false) && !node.contains("remark") && node.value("ranks", json::array()).empty()) {
+      say("node " + name, "no rank of this job has a record ring here");
+    }
+    for (const json& rank : node.value("ranks", json::array())) {
+      const std::string who = "rank " + std::to_string(rank.value("rank", 0)) + " on " + name;
+      if (rank.contains("remark")) say(who, rank.value("remark", ""));
+      if (rank.value("truncated", false)) say(who, "truncated: it records more than a trace may hold");
+      if (const auto lost = rank.value("dropped", std::uint64_t{0}); lost > 0) {
+        say(who, std::to_string(lost) + " records dropped on the way");
+      }
+      if (const auto lost = rank.value("ring_dropped", std::uint64_t{0}); lost > 0) {
+        say(who, std::to_string(lost) + " records found their ring full");
+      }
+    }
+  }
+  return remarks;
+}
+
+json other_data(const std::string& job, const json& state, const std::vector<std::string>& remarks) {
+  return {{"producer", "trimtab " TRIMTAB_VERSION},
+          {"job", job},
+          {"remarks", remarks},
+          {"clocks",
+           "clock_ahead_ns, a node's clock less the coordinator's when the trace began, has been taken off the times "
+           "of its "
+           "records; the truth lies within clock_unsure_ns of it. A node without it has its own clock."},
+          {"nodes", state.value("nodes", json::array())}};
+}
+
+void put_on_one_clock(const json& begun, TraceEvents& events) {
+  for (const json& node : begun.value("nodes", json::array())) {
+    if (node.contains("clock_ahead_ns")) {
+      events.set_clock(node.value("node", ""), node.value("clock_ahead_ns", std::int64_t{0}));
+    }
+  }
+}
+
+Result<int> trace(const Arguments& arguments, Console& console) {
+  const InterruptGuard guard;
+  TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
+  TRIMTAB_TRY(const std::string job, chosen_job(client, arguments.job));
+  WholeFile file(arguments.file);
+  if (!file.out()) return bad_input("-o: cannot write " + arguments.file + "; is there such a directory?");
+  const double seconds = arguments.seconds > 0 ? arguments.seconds : kDefaultSeconds;
+  const bool by_steps = arguments.steps > 0;
+  const json request = by_steps ? json{{"steps", arguments.steps}} : json{{"seconds", seconds}};
+  const Nanoseconds length = by_steps ? kLongestSteps : Nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+  TRIMTAB_TRY(const json begun, parsed(client.post(job_target(job, "/trace"), request.dump())));
+  RunningTrace running(client, begun.value("trace", std::uint64_t{0}));
+  TraceEvents events(file.out());
+  put_on_one_clock(begun, events);
+  const FetchedTrace fetched = running.fetch(length, events);
+  const json state = json::parse(fetched.state_json);
+  const std::vector<std::string> remarks = remarks_of(fetched, state, events);
+  events.finish(json_text(other_data(job, state, remarks)));
+  if (events.counts().records == 0 && !fetched.lost.empty()) {
+    return unavailable("lost the coordinator before anything of the trace had come: " + fetched.lost);
+  }
+  if (events.counts().records == 0) {
+    std::string why;
+    for (const std::string& remark : remarks) why += "; " + printable(remark);
+    return no("nothing was recorded of job " + job + why);
+  }
+  TRIMTAB_TRY_STATUS(file.keep());
+  const TraceEvents::Counts& counts = events.counts();
+  if (!fetched.lost.empty()) {
+    return unavailable("lost the coordinator while the trace was fetched: " + fetched.lost + "; " + arguments.file +
+                       " holds the " + std::to_string(counts.records) + " records that had come");
+  }
+  if (arguments.json) {
+    console.out << json_text({{"file", arguments.file},
+                              {"job", job},
+                              {"records", counts.records},
+                              {"ranges", counts.ranges},
+                              {"kernels", counts.kernels},
+                              {"collectives", counts.collectives},
+                              {"arrows", counts.arrows},
+                              {"processes", events.processes()},
+                              {"remarks", remarks}})
+                << "\n";
+    return 0;
+  }
+  console.out << arguments.file << ": " << counts.records << " records of " << events.processes() << " processes ("
+              << counts.ranges << " ranges, " << counts.kernels << " kernels and copies, " << counts.collectives
+              << " collectives). Open it at https://ui.perfetto.dev\n";
+  for (const std::string& remark : remarks) console.err << printable(remark) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_trace(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(root, "trace", "Record a running job in full detail for a while, for Perfetto",
+                            "trimtab trace --job gpt-cpu --steps 3 -o trace.json");
+  add_value(verb, "--job", arguments->job, "NAME", "Which job (default: the only one)");
+  auto* seconds = verb->add_option("--seconds", arguments->seconds, "For so long (default: 2)")
+                      ->type_name("N")
+                      ->check(CLI::Range(0.001, 600.0));
+  verb->add_option("--steps", arguments->steps, "For so many whole steps")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000))
+      ->excludes(seconds);
+  add_value(verb, "-o,--out", arguments->file, "FILE", "Where the trace goes")->required();
+  add_coordinator_flags(verb, arguments->session);
+  add_json(verb, arguments->json);
+  verb->callback([arguments, &selection] {
+    selection.action = [arguments](Console& console) { return trace(*arguments, console); };
+  });
+}
+
+}  // namespace trimtab::cli

@@ -1,0 +1,203 @@
+#include <array>
+#include <memory>
+
+#include "gpu/gpu_links.hpp"
+#include "gpu/mig_instances.hpp"
+#include "gpu/nvml_library.hpp"
+#include "gpu/throttle_reasons.hpp"
+#include "sources/measures.hpp"
+#include "sources/sources.hpp"
+
+namespace trimtab::host {
+
+namespace {
+
+using nvml::Device;
+
+constexpr unsigned kReadsBetweenLooks = 12;  // for a library that was not there; and for NVLinks, which change rarely
+constexpr std::array<std::pair<int, const char*>, 4> kClocks{{{nvml::kClockSm, "sm"},
+                                                              {nvml::kClockMemory, "memory"},
+                                                              {nvml::kClockGraphics, "graphics"},
+                                                              {nvml::kClockVideo, "video"}}};
+
+// One GPU in one read: what NVML does not tell is left out.
+class GpuReading final {
+ public:
+  GpuReading(const NvmlLibrary& library, Device device, unsigned index, Samples& samples)
+      : library_(library), device_(device), index_(std::to_string(index)), samples_(samples) {}
+
+  void read() {
+    add(kDeviceInfo, 1,
+        {{"name", text(TRIMTAB_NVML(library_, nvmlDeviceGetName))},
+         {"uuid", text(TRIMTAB_NVML(library_, nvmlDeviceGetUUID))}});
+    read_clocks();
+    read_throttling();
+    read_power();
+    read_memory();
+    read_pcie();
+  }
+
+  // NVLinks and MIG instances.
+  void read_layout() {
+    GpuFacts gpu;
+    read_mig(library_, device_, gpu, refusals_);
+    if (gpu.mig.value_or(false)) add(kDeviceMigInstances, static_cast<double>(gpu.instances.size()));
+    const auto links = read_nvlinks(library_, device_, refusals_);
+    if (!links.empty()) add(kDeviceNvLinks, static_cast<double>(links.size()));
+  }
+
+ private:
+  using Labels = std::vector<std::pair<const char*, std::string>>;
+
+  void add(const Measure& measure, double value, Labels labels = {}) {
+    labels.insert(labels.begin(), {"device", index_});
+    samples_.push_back({&measure, std::move(labels), value});
+  }
+
+  template <typename Value, typename Function, typename... Arguments>
+  std::optional<double> number(const char* name, Function function, Arguments... arguments) {
+    const auto value = library_.ask<Value>(name, function, refusals_, device_, arguments...);
+    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  }
+
+  template <typename Function>
+  std::string text(const char* name, Function function) {
+    return library_.ask_text(name, function, refusals_, device_);
+  }
+
+  void read_clocks() {
+    constexpr double kMegahertz = 1e6;
+    for (const auto& [clock, name] : kClocks) {
+      const auto now = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetClockInfo), clock);
+      const auto most = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetMaxClockInfo), clock);
+      if (now) add(kDeviceClock, *now * kMegahertz, {{"clock", name}});
+      if (most) add(kDeviceClockMax, *most * kMegahertz, {{"clock", name}});
+    }
+  }
+
+  void read_throttling() {
+    using Mask = unsigned long long;
+    auto mask = library_.ask<Mask>(TRIMTAB_NVML(library_, nvmlDeviceGetCurrentClocksEventReasons), refusals_, device_);
+    if (!mask) {  // its name before driver 535
+      mask = library_.ask<Mask>(TRIMTAB_NVML(library_, nvmlDeviceGetCurrentClocksThrottleReasons), refusals_, device_);
+    }
+    if (!mask) return;
+    for (const ThrottleReason& reason : kThrottleReasons) {
+      add(kDeviceThrottled, (*mask & reason.bit) != 0 ? 1 : 0, {{"reason", reason.name}});
+      *mask &= ~reason.bit;
+    }
+    add(kDeviceThrottled, *mask != 0 ? 1 : 0, {{"reason", "other"}});
+  }
+
+  void read_power() {
+    constexpr double kMilli = 1e-3;
+    const auto power = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetPowerUsage));
+    const auto limit = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetEnforcedPowerLimit));
+    const auto energy = number<unsigned long long>(TRIMTAB_NVML(library_, nvmlDeviceGetTotalEnergyConsumption));
+    const auto celsius = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetTemperature), nvml::kTemperatureGpu);
+    if (power) add(kDevicePower, *power * kMilli);
+    if (limit) add(kDevicePowerLimit, *limit * kMilli);
+    if (energy) add(kDeviceEnergy, *energy * kMilli);
+    if (celsius) add(kDeviceTemperature, *celsius);
+  }
+
+  void read_memory() {
+    const auto memory = library_.ask<nvml::Memory>(TRIMTAB_NVML(library_, nvmlDeviceGetMemoryInfo), refusals_, device_);
+    if (memory) {
+      add(kDeviceMemoryTotal, static_cast<double>(memory->total));
+      add(kDeviceMemoryUsed, static_cast<double>(memory->used));
+    }
+    const auto busy =
+        library_.ask<nvml::Utilization>(TRIMTAB_NVML(library_, nvmlDeviceGetUtilizationRates), refusals_, device_);
+    if (busy) {
+      add(kDeviceBusy, busy->gpu / 100.0, {{"unit", "sm"}});
+      add(kDeviceBusy, busy->memory / 100.0, {{"unit", "memory"}});
+    }
+    using Count = unsigned long long;
+    const auto errors = [&](nvml::EccError kind) {
+      return number<Count>(TRIMTAB_NVML(library_, nvmlDeviceGetTotalEccErrors), int{kind}, nvml::kEccVolatile);
+    };
+    const auto corrected = errors(nvml::kEccCorrected);
+    const auto uncorrected = errors(nvml::kEccUncorrected);
+    if (corrected) add(kDeviceEcc, *corrected, {{"kind", "corrected"}});
+    if (uncorrected) add(kDeviceEcc, *uncorrected, {{"kind", "uncorrected"}});
+  }
+
+  void read_pcie() {
+    const auto generation = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkGeneration));
+    const auto width = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkWidth));
+    if (generation) add(kDevicePcieGeneration, *generation);
+    if (width) add(kDevicePcieWidth, *width);
+  }
+
+  const NvmlLibrary& library_;
+  const Device device_;
+  const std::string index_;
+  Samples& samples_;
+  NvmlRefusals refusals_;
+};
+
+class GpuSource final : public Source {
+ public:
+  explicit GpuSource(std::string nvml) : nvml_(std::move(nvml)) {}
+  [[nodiscard]] std::string_view name() const override { return "gpu"; }
+
+  [[nodiscard]] Result<Samples> read() override {
+    const unsigned turn = turn_++ % kReadsBetweenLooks;
+    if (library_ == nullptr) {
+      if (none_ && turn != 0) return Samples{};
+      TRIMTAB_TRY_STATUS(open());
+      if (none_) return Samples{};
+    }
+    return read_devices(turn == 0);
+  }
+
+ private:
+  Status open() {
+    auto opened = NvmlLibrary::open(nvml_);
+    none_ = !opened.ok() && opened.error().kind == ErrorKind::kNo;  // a CPU node: nothing to read, nothing wrong
+    if (none_) return {};
+    if (!opened.ok()) return opened.error();
+    library_ = std::move(opened).value();
+    return {};
+  }
+
+  Result<Samples> read_devices(bool with_layout) {
+    unsigned count = 0;
+    const int code = library_->call.nvmlDeviceGetCount_v2(&count);
+    if (code != nvml::kSuccess) {
+      library_.reset();  // the driver may come back: the next read begins anew
+      return unavailable("NVML does not count its GPUs: " + library_text(code));
+    }
+    Samples samples;
+    if (with_layout) layout_.clear();
+    for (unsigned index = 0; index < count; ++index) read_device(index, with_layout, samples);
+    samples.insert(samples.end(), layout_.begin(), layout_.end());
+    return samples;
+  }
+
+  void read_device(unsigned index, bool with_layout, Samples& samples) {
+    Device device = nullptr;
+    const bool answers = library_->call.nvmlDeviceGetHandleByIndex_v2(index, &device) == nvml::kSuccess;
+    samples.push_back({&kDeviceUp, {{"device", std::to_string(index)}}, answers ? 1.0 : 0.0});
+    if (!answers) return;
+    GpuReading(*library_, device, index, samples).read();
+    if (with_layout) GpuReading(*library_, device, index, layout_).read_layout();
+  }
+
+  static std::string library_text(int code) { return "NVML code " + std::to_string(code); }
+
+  const std::string nvml_;
+  std::shared_ptr<NvmlLibrary> library_;  // stays open: opening wakes a GPU that nobody uses
+  bool none_ = false;
+  unsigned turn_ = 0;
+  Samples layout_;  // as last looked at
+};
+
+}  // namespace
+
+std::unique_ptr<Source> gpu_source(const std::string& nvml) {
+  return std::make_unique<GpuSource>(nvml);
+}
+
+}  // namespace trimtab::host

@@ -1,0 +1,290 @@
+#include "agents/membership.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "agents/peer_text.hpp"
+#include "net/host_text.hpp"
+#include "schema/fingerprint.hpp"
+
+#ifndef TRIMTAB_RELEASE
+#define TRIMTAB_RELEASE "unknown"
+#endif
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr std::size_t kLongestNode = 255;
+constexpr std::size_t kLongestInstance = 64;
+constexpr std::size_t kLongestRelease = 64;
+constexpr std::size_t kLongestTenant = 64;
+
+Status check_text(const char* what, const std::string& text, std::size_t least, std::size_t most) {
+  if (text.size() >= least && text.size() <= most && is_printable(text)) return {};
+  return bad_input("an agent's " + std::string(what) + " needs " + std::to_string(least) + " to " +
+                   std::to_string(most) + " bytes without control characters; found " + std::to_string(text.size()) +
+                   ": '" + printable(first_of(text, kLongestNode)) + "'");
+}
+
+// It stands in the commands of other nodes' ranks.
+Status check_address(const std::string& address) {
+  constexpr std::size_t kLongest = 255;
+  if (address.empty() || net::is_host_text(address)) return {};
+  return bad_input("an agent's address needs a host's name or an IP address; found '" +
+                   printable(first_of(address, kLongest)) + "'");
+}
+
+// Before anything else is made of them: they stand in logs and messages.
+Status check_texts(const Introduction& hello) {
+  TRIMTAB_TRY_STATUS(check_text("node name", hello.node, 1, kLongestNode));
+  TRIMTAB_TRY_STATUS(check_text("instance id", hello.instance, 1, kLongestInstance));
+  // Origins with one are the coordinator's, and of what was imported (CostBatch::node, collective_intake.cpp).
+  if (hello.instance.find('/') != std::string::npos) {
+    return bad_input("an agent's instance id has no '/'; found '" + hello.instance + "'");
+  }
+  TRIMTAB_TRY_STATUS(check_text("release", hello.release, 0, kLongestRelease));
+  TRIMTAB_TRY_STATUS(check_text("tenant", hello.tenant, 0, kLongestTenant));
+  return check_address(hello.address);
+}
+
+Status check(const Introduction& hello) {
+  if (hello.devices < 1 || hello.devices > 1024 || hello.memory_bytes < 1) {
+    return bad_input("node " + hello.node + " says it has " + std::to_string(hello.devices) + " devices of " +
+                     std::to_string(hello.memory_bytes) + " bytes; 1 to 1024 devices with memory are needed");
+  }
+  if (hello.fingerprint_json.size() > kLongestFingerprint) {
+    return bad_input("node " + hello.node + " has a hardware fingerprint of " +
+                     std::to_string(hello.fingerprint_json.size()) + " bytes; at most " +
+                     std::to_string(kLongestFingerprint) + " are read");
+  }
+  return {};
+}
+
+bool is_live(const Member& member) {
+  return !member.lost && member.peer != 0;
+}
+
+bool takes_jobs(const Member& member, const std::string& tenant) {
+  return is_live(member) && !member.barred && member.serves(tenant);
+}
+
+bool may_be_forgotten(const Member& member) {
+  return member.lost && member.peer == 0 && !member.kill_switch;
+}
+
+// Of a device.
+Bytes memory_of(const Member& member, const Job& job) {
+  return job.memory_limit > 0 ? std::min(member.memory_bytes, job.memory_limit) : member.memory_bytes;
+}
+
+}  // namespace
+
+Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
+  TRIMTAB_TRY_STATUS(check_texts(hello));
+  TRIMTAB_TRY(const std::uint32_t version, common_version({"this coordinator", TRIMTAB_RELEASE, kSpokenVersions},
+                                                          {"the agent", hello.release, hello.versions}));
+  TRIMTAB_TRY_STATUS(check(hello));
+  TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
+  TRIMTAB_TRY(std::string forgotten, make_room_for(hello.node));
+  Member& member = members_[hello.node];
+  if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
+    return bad_input("node name " + hello.node + " is taken by another agent that is connected. Give each agent a " +
+                     "name of its own");
+  }
+  const std::uint64_t former = member.peer == peer ? 0 : member.peer;
+  peers_.erase(former);
+  disconnected(peer);
+  peers_[peer] = &member;
+  member = Member{hello.node,
+                  hello.instance,
+                  hello.release,
+                  version,
+                  static_cast<std::int32_t>(hello.devices),
+                  hello.memory_bytes,
+                  hello.fingerprint_json,
+                  hash(fingerprint),
+                  peer,
+                  clock_.monotonic(),
+                  0,
+                  false,
+                  member.kill_switch,
+                  hello.tenant,
+                  hello.address,
+                  hello.coordinator_address,
+                  hello.said_tenant,
+                  false};
+  return Joined{former, std::move(forgotten)};
+}
+
+// Who had to go; empty = nobody.
+Result<std::string> Membership::make_room_for(const std::string& node) {
+  if (members_.size() < most_nodes_ || members_.contains(node)) return std::string();
+  auto oldest = members_.end();
+  for (auto member = members_.begin(); member != members_.end(); ++member) {
+    if (!may_be_forgotten(member->second)) continue;
+    if (oldest == members_.end() || member->second.heard < oldest->second.heard) oldest = member;
+  }
+  if (oldest == members_.end()) {
+    return unavailable("this coordinator knows " + std::to_string(members_.size()) + " nodes, none of them lost, and " +
+                       "has room for no more; node " + node + " needs another coordinator");
+  }
+  std::string forgotten = oldest->first;
+  members_.erase(oldest);
+  return forgotten;
+}
+
+Member* Membership::at(std::uint64_t peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? nullptr : found->second;
+}
+
+void Membership::heard(std::uint64_t peer) {
+  if (Member* member = at(peer)) member->heard = clock_.monotonic();
+}
+
+void Membership::listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes) {
+  for (auto& [name, member] : members_) {
+    if (member.peer == 0) continue;
+    const std::uint64_t bytes = received_bytes(member.peer);
+    if (std::exchange(member.received_bytes, bytes) != bytes) member.heard = clock_.monotonic();
+  }
+}
+
+void Membership::stood_still(Nanoseconds time) {
+  const Nanoseconds now = clock_.monotonic();
+  for (auto& [name, member] : members_) member.heard = std::min(member.heard + time, now);
+}
+
+bool Membership::bar(std::uint64_t peer, bool barred) {
+  Member* member = at(peer);
+  return member != nullptr && std::exchange(member->barred, barred) != barred;
+}
+
+bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
+  Member* member = at(peer);
+  return member != nullptr && std::exchange(member->kill_switch, thrown) != thrown;
+}
+
+std::set<std::string> Membership::kill_switches() const {
+  std::set<std::string> nodes;
+  for (const auto& [name, member] : members_) {
+    if (member.kill_switch) nodes.insert(name);
+  }
+  return nodes;
+}
+
+void Membership::disconnected(std::uint64_t peer) {
+  if (Member* member = at(peer)) member->peer = 0;
+  peers_.erase(peer);
+}
+
+std::vector<std::string> Membership::expire() {
+  std::vector<std::string> lost;
+  for (auto& [name, member] : members_) {
+    if (member.lost || clock_.monotonic() - member.heard <= node_timeout_) continue;
+    member.lost = true;
+    lost.push_back(name);
+  }
+  return lost;
+}
+
+bool Membership::is_copy(const std::string& node) const {
+  const Member* one = by_node(node);
+  return one != nullptr && std::ranges::any_of(members_, [one](const auto& entry) {
+           return &entry.second != one && is_live(entry.second) && entry.second.instance == one->instance;
+         });
+}
+
+const Member* Membership::by_peer(std::uint64_t peer) const {
+  return at(peer);
+}
+
+const Member* Membership::by_node(const std::string& node) const {
+  const auto found = members_.find(node);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+bool Membership::serves(const std::string& node, const std::string& tenant) const {
+  const Member* member = by_node(node);
+  return member != nullptr && member->serves(tenant);
+}
+
+std::string Membership::kept_from(const Job& job, const std::string& tenant) const {
+  std::int64_t open = 0;
+  std::int64_t others = 0;
+  for (const auto& [name, member] : members_) {
+    if (is_live(member)) (takes_jobs(member, tenant) ? open : others) += member.devices;
+  }
+  if (others == 0 || open >= job.world_size) return "";
+  return "it needs " + std::to_string(job.world_size) + " devices, and nodes that serve tenant " + tenant + " have " +
+         std::to_string(open) + "; " + std::to_string(others) + " more are on nodes that serve other tenants alone, " +
+         "or do not show whose jobs they run. It waits for an agent that serves its tenant (the key `tenant` of " +
+         "agent.toml) or everybody";
+}
+
+std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::string& tenant,
+                                                      const std::vector<NodeShare>& present) const {
+  LargerPlacement larger;
+  larger.nodes = present;
+  std::int32_t wanted = job.world_size;
+  std::set<std::string> own;
+  for (const NodeShare& share : present) {
+    const Member* member = by_node(share.node);
+    if (member == nullptr || !is_live(*member)) return std::nullopt;
+    own.insert(share.node);
+    wanted -= share.ranks;
+  }
+  for (const auto& [name, member] : members_) {
+    if (wanted <= 0) break;
+    if (own.contains(name) || !takes_jobs(member, tenant)) continue;
+    const std::int32_t ranks = std::min(member.devices, wanted);
+    larger.joined.push_back({name, job.world_size - wanted, ranks});
+    larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
+    wanted -= ranks;
+  }
+  if (larger.joined.empty()) return std::nullopt;
+  larger.nodes.insert(larger.nodes.end(), larger.joined.begin(), larger.joined.end());
+  for (const NodeShare& share : larger.nodes) {
+    const Member& member = members_.at(share.node);
+    larger.cluster.nodes.push_back({share.node, member.fingerprint, share.ranks, memory_of(member, job), 0});
+  }
+  larger.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
+  return larger;
+}
+
+std::optional<Placement> Membership::place(const Job& job, const std::string& tenant) const {
+  Placement placement;
+  std::int32_t wanted = job.world_size;
+  for (const auto& [name, member] : by_hardware(tenant)) {
+    if (wanted == 0) break;
+    const std::int32_t devices = std::min(member->devices, wanted);
+    placement.nodes.push_back({name, job.world_size - wanted, devices});
+    placement.cluster.nodes.push_back({name, member->fingerprint, devices, memory_of(*member, job), 0});
+    wanted -= devices;
+  }
+  if (wanted > 0) return std::nullopt;
+  placement.fingerprint = placement.cluster.nodes.front().fingerprint;
+  placement.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
+  return placement;
+}
+
+// Nodes of one fingerprint together, that of most devices first: a job is on nodes that are alike where they suffice.
+std::vector<std::pair<std::string, const Member*>> Membership::by_hardware(const std::string& tenant) const {
+  std::vector<std::pair<std::string, const Member*>> nodes;
+  std::map<std::string, std::int64_t> devices;
+  for (const auto& [name, member] : members_) {
+    if (!takes_jobs(member, tenant)) continue;
+    nodes.emplace_back(name, &member);
+    devices[member.fingerprint] += member.devices;
+  }
+  std::ranges::stable_sort(nodes, [&](const auto& a, const auto& b) {
+    const std::string& of_a = a.second->fingerprint;
+    const std::string& of_b = b.second->fingerprint;
+    return std::tie(devices[of_b], of_a) < std::tie(devices[of_a], of_b);
+  });
+  return nodes;
+}
+
+}  // namespace trimtab::coordinator

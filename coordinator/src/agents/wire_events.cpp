@@ -1,0 +1,157 @@
+#include "agents/wire_events.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "agents/peer_text.hpp"
+#include "net/tokens.hpp"
+#include "schema/step_number.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::coordinator {
+namespace {
+
+using Body = wire::RankEvent::BodyCase;
+
+// In people's words; what this release does not know of is left out.
+std::string not_finite(const std::string& told) {
+  if (told == "gradient_norm") return "gradient norm";
+  return told == "loss" ? told : "";
+}
+
+std::optional<RankNews> step_news(const wire::Step& step) {
+  if (step.wall_ns() < 0 || step.peak_bytes() < 0 || step.preparations() < 0) return std::nullopt;
+  if (step.samples().size() > kLongestSamples) return std::nullopt;
+  return RankStep{step.step(),         step.epoch(),         static_cast<double>(step.wall_ns()) / 1e6,
+                  step.loss(),         step.samples(),       step.peak_bytes(),
+                  step.preparations(), step.gradient_norm(), not_finite(step.not_finite())};
+}
+
+std::optional<RankNews> submission_news(const wire::Submission& submission) {
+  const auto state = submission_state_named(submission.state());
+  return state ? std::optional<RankNews>(RankSubmission{*state, first_of(submission.message(), kLongestMessage)})
+               : std::nullopt;
+}
+
+double phase_ms(std::int64_t told_ns) {
+  return static_cast<double>(std::max<std::int64_t>(told_ns, 0)) / 1e6;
+}
+
+RankActive active_news(const wire::PlanActive& active) {
+  return {active.epoch(),
+          active.step(),
+          Nanoseconds(std::max<std::int64_t>(active.switch_ns(), 0)),
+          {phase_ms(active.save_ns()), phase_ms(active.move_ns()), phase_ms(active.groups_ns()),
+           phase_ms(active.build_ns())}};
+}
+
+// The number of a step that the event speaks of: it is counted on from, and a plan is committed for it. 0 = it has
+// none.
+std::int64_t step_of(const wire::RankEvent& event) {
+  switch (event.body_case()) {
+    case Body::kConnected:
+      return event.connected().step();
+    case Body::kStep:
+      return event.step().step();
+    case Body::kPlanAck:
+      return event.plan_ack().step();
+    case Body::kPlanActive:
+      return event.plan_active().step();
+    case Body::kPlanFailed:
+      return event.plan_failed().step();
+    case Body::kBye:
+      return event.bye().step();
+    default:
+      return 0;
+  }
+}
+
+double ms_of(std::uint64_t told_ns) {
+  return static_cast<double>(told_ns) / 1e6;
+}
+
+// An agent of an earlier release tells of passes alone.
+RankPasses passes_news(const wire::Passes& passes) {
+  RankPasses news{passes.epoch(), ms_of(passes.busy_ns())};
+  if (!passes.has_terms()) return news;
+  const wire::StepTerms& terms = passes.terms();
+  news.terms = {ms_of(terms.computation_ns()), ms_of(terms.collectives_ns()), ms_of(terms.gradients_ns()),
+                ms_of(terms.transfers_ns()), ms_of(terms.idle_ns())};
+  return news;
+}
+
+std::optional<RankNews> news_of(const wire::RankEvent& event) {
+  if (!is_step_number(step_of(event))) return std::nullopt;
+  switch (event.body_case()) {
+    case Body::kConnected:
+      return RankConnected{event.connected().epoch(), event.connected().step(), phase_ms(event.connected().groups_ns()),
+                           phase_ms(event.connected().build_ns())};
+    case Body::kStep:
+      return step_news(event.step());
+    case Body::kPlanAck:
+      return RankAcknowledged{event.plan_ack().epoch(), event.plan_ack().step()};
+    case Body::kPlanRefuse:
+      return RankRefused{event.plan_refuse().epoch(), first_of(event.plan_refuse().reason(), kLongestReason),
+                         first_of(event.plan_refuse().message(), kLongestMessage)};
+    case Body::kPlanActive:
+      return active_news(event.plan_active());
+    case Body::kPlanFailed:
+      return RankFailed{event.plan_failed().epoch(), first_of(event.plan_failed().reason(), kLongestReason),
+                        first_of(event.plan_failed().message(), kLongestMessage)};
+    case Body::kExited:
+      return RankExited{event.exited().exit_code(), event.exited().signal(),
+                        last_of(event.exited().last_output(), kLongestOutput)};
+    case Body::kBye:
+      return RankSaidBye{event.bye().step()};
+    case Body::kSubmission:
+      return submission_news(event.submission());
+    case Body::kPasses:
+      return passes_news(event.passes());
+    case Body::kTimeline:  // no news: taken apart before
+    case Body::BODY_NOT_SET:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Introduction introduction(const wire::Hello& hello) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const std::uint32_t oldest = hello.oldest_version() == 0 ? hello.protocol_version() : hello.oldest_version();
+  return {{oldest, hello.protocol_version()},
+          hello.release(),
+          hello.node(),
+          hello.instance(),
+          hello.devices(),
+          static_cast<std::int64_t>(std::min<std::uint64_t>(hello.memory_bytes(), kMost)),
+          hello.fingerprint_json(),
+          hello.tenant() == net::kEveryTenant ? "" : hello.tenant(),
+          hello.address(),
+          "",
+          hello.tenant()};
+}
+
+NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::uint64_t believed) {
+  NodeBack back{hello.node(), {}};
+  for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
+    const wire::RunningRank& rank = hello.running(i);
+    if (rank.job() != job_name) continue;
+    const bool of_job = rank.has_variant() && rank.variant().empty();
+    back.ranks.push_back(
+        {static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch(), of_job});
+    if (rank.launch() <= believed) back.launch = std::max(back.launch, rank.launch());
+  }
+  for (const wire::JobLaunch& one : hello.launches()) {
+    if (one.job() == job_name && one.launch() <= believed) back.launch = std::max(back.launch, one.launch());
+  }
+  return back;
+}
+
+std::optional<FromRank> from_rank(const wire::RankEvent& event) {
+  const auto news = news_of(event);
+  if (!news) return std::nullopt;
+  return FromRank{static_cast<std::int32_t>(std::min(event.rank(), 1U << 30)), event.launch(), *news};
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,38 @@
+#pragma once
+
+// What agents say, checked at the edge and turned into the tuning machine's events. Pure.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "agents/membership.hpp"
+#include "tuning/event.hpp"
+
+namespace trimtab::wire {
+class Hello;
+class RankEvent;
+}  // namespace trimtab::wire
+
+namespace trimtab::coordinator {
+
+// What is kept of a peer's texts, in bytes: whole characters of longer ones. Agents send no longer ones.
+inline constexpr std::size_t kLongestReason = 256;
+inline constexpr std::size_t kLongestMessage = std::size_t{16} << 10;
+inline constexpr std::size_t kLongestOutput = std::size_t{16} << 10;  // the end of what a rank wrote
+// A step whose samples are told at greater length is refused: a part of a hash would be another's.
+inline constexpr std::size_t kLongestSamples = 256;
+// Ranks that a hello names; more are not looked at.
+inline constexpr int kMostRunning = 4096;
+// What a rank does right now, as its agent tells: a larger message is refused.
+inline constexpr std::size_t kLargestActivity = std::size_t{256} << 10;
+
+[[nodiscard]] Introduction introduction(const wire::Hello& hello);
+// A coordinator whose state is an older copy has given out at most so many launches since: one a minute for two years.
+inline constexpr std::uint64_t kMostLaunchesAhead = std::uint64_t{1} << 20;
+// The ranks of one job that the agent looks after, and its latest launch there; higher ones than `believed` are none.
+[[nodiscard]] NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::uint64_t believed);
+// Nothing when it says nothing, or says what cannot be (a negative step or time).
+[[nodiscard]] std::optional<FromRank> from_rank(const wire::RankEvent& event);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,125 @@
+#include "api/access.hpp"
+
+#include "agents/peer_text.hpp"
+#include "net/certificates.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+using Kind = net::CertificateKind;
+
+std::string shown(const std::optional<net::PeerIdentity>& peer) {
+  if (!peer) return "none";
+  return (peer->kind ? "a " + std::string(to_string(*peer->kind)) + "'s" : "one of no kind") + " ('" + peer->name +
+         "')";
+}
+
+// May be a peer's own words.
+std::string whose(const std::string& tenant) {
+  constexpr std::size_t kLongest = 64;
+  return tenant == net::kEveryTenant ? "all tenants" : "tenant '" + first_of(tenant, kLongest) + "'";
+}
+
+bool is(const std::optional<net::PeerIdentity>& peer, Kind kind) {
+  return peer && peer->kind == kind;
+}
+
+// What the coordinator makes of a hello's tenant.
+std::string served(const std::string& said) {
+  return said == net::kEveryTenant ? "" : said;
+}
+
+struct NodeRight {
+  const char* shown_by;
+  std::string tenant;
+};
+
+Result<std::string> allowed(const NodeRight& right, const std::string& node, const std::string& said, bool must_say) {
+  const bool for_all = right.tenant == net::kEveryTenant;
+  if (said.empty() && for_all && must_say) {
+    return no(
+        "node " + node + " does not say whose jobs it runs, and several tenants hand in jobs here: set tenant in " +
+        "its agent.toml to the one whose user its agent runs as, or to \"*\" where all tenants' jobs may run as " +
+        "that user");
+  }
+  if (said.empty()) return served(right.tenant);
+  if (for_all || said == right.tenant) return served(said);
+  return no("node " + node + " says that it runs jobs of " + whose(said) + ", but its " + right.shown_by +
+            " is for those of " + whose(right.tenant) + ": set tenant in its agent.toml to that, or issue it another " +
+            right.shown_by + " (--tenant)");
+}
+
+}  // namespace
+
+Access::Answer Access::person(const net::HttpRequest& request, Need need) const {
+  if (need == Need::kOpen || !tokens_) return {};
+  if (request.token.empty()) {
+    return {{},
+            Denial{401,
+                   "a token is needed: name its file with --token-file (TRIMTAB_CLIENT_TOKEN_FILE), or send "
+                   "'Authorization: Bearer TOKEN'. An operator makes one with 'trimtab token add NAME --role ROLE "
+                   "--tokens FILE', FILE as tokens in coordinator.toml names it"}};
+  }
+  const auto owner = tokens_->tokens().find(request.token);
+  if (!owner) return {{}, Denial{401, "this token is not known here, or not any more"}};
+  const net::Role needed = need == Need::kOperate ? net::Role::kOperate : net::Role::kView;
+  if (!net::may(owner->role, needed)) {
+    return {{},
+            Denial{403, "this needs the role " + std::string(to_string(needed)) + ", but " + owner->name +
+                            " has the role " + std::string(to_string(owner->role))}};
+  }
+  if (under_tls_ && (!is(request.peer, Kind::kPerson) || request.peer->name != owner->name)) {
+    return {{},
+            Denial{403, "the token of " + owner->name + " needs the certificate of that person, but there is " +
+                            shown(request.peer)}};
+  }
+  return {{owner->name, owner->role, owner->tenant}, std::nullopt};
+}
+
+std::optional<Denial> Access::agent(const net::HttpRequest& request) const {
+  if (under_tls_) {
+    if (is(request.peer, Kind::kNode)) return std::nullopt;
+    return Denial{403, "an agent needs a node's certificate, but this is " + shown(request.peer)};
+  }
+  if (!tokens_) return std::nullopt;
+  const auto owner = tokens_->tokens().find(request.token);
+  if (!owner) return Denial{401, "an agent needs a known token here: name its file with --token-file"};
+  if (owner->role == net::Role::kAgent) return std::nullopt;
+  return Denial{403, "an agent needs a token of the role agent, but " + owner->name + " has the role " +
+                         std::string(to_string(owner->role))};
+}
+
+Result<std::string> Access::check_node(const AgentProof& proof, const std::string& node,
+                                       const std::string& tenant) const {
+  if (!under_tls_) return tokens_ ? tenant_by_token(proof.token, node, tenant) : served(tenant);
+  if (!proof.peer || proof.peer->name != node) {
+    return no("an agent says that it is node " + node + ", but its certificate is " + shown(proof.peer) +
+              ": issue one for each node, or start the agent with --node of that name");
+  }
+  return tenant_by_certificate(proof.peer->tenant, node, tenant);
+}
+
+// One from before certificates named tenants is as good as its agent's word while there is nobody to keep apart.
+Result<std::string> Access::tenant_by_certificate(const std::optional<std::string>& named, const std::string& node,
+                                                  const std::string& said) const {
+  if (named) return allowed({"certificate", *named}, node, said, has_several_tenants());
+  if (!has_several_tenants()) return served(said);
+  return no("the certificate of node " + node + " names no tenant, and several tenants hand in jobs here: issue it " +
+            "anew with " + net::issue_command({node, Kind::kNode, Nanoseconds(0), "TENANT"}) +
+            " (\"*\" where it runs everybody's jobs)");
+}
+
+// Tokens of agents used to be of any tenant: they bind where there is somebody to keep apart.
+Result<std::string> Access::tenant_by_token(const std::string& token, const std::string& node,
+                                            const std::string& said) const {
+  if (!has_several_tenants()) return served(said);
+  const auto owner = tokens_->tokens().find(token);
+  if (!owner || owner->role != net::Role::kAgent) return no("the token of node " + node + " is an agent's no more");
+  return allowed({"token", owner->tenant}, node, said, true);
+}
+
+Result<bool> Access::reload(bool in_any_case) {
+  return tokens_ ? tokens_->reload(in_any_case) : Result<bool>(false);
+}
+
+}  // namespace trimtab::coordinator

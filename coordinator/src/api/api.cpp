@@ -1,0 +1,414 @@
+#include "api/api.hpp"
+
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/job_documents.hpp"
+#include "api/metrics.hpp"
+#include "report.hpp"
+#include "status_page.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+struct Call {
+  const net::HttpRequest& request;
+  Services& services;
+  JobTable& jobs;
+  Nanoseconds up;
+  std::string job_name;  // what stands for {id} in the route
+  Caller caller = {};
+};
+
+net::HttpResponse failure(int status, const std::string& message) {
+  return {status, "application/json", error_document(message)};
+}
+
+net::HttpResponse failure(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kNo:
+      return failure(409, error.message);
+    case ErrorKind::kBadInput:
+      return failure(400, error.message);
+    case ErrorKind::kUnavailable:
+      return failure(503, error.message);
+  }
+  return failure(500, error.message);
+}
+
+net::HttpResponse ok(std::string body) {
+  return {200, "application/json", std::move(body)};
+}
+
+// Runs `body` with the job that the path names.
+net::HttpResponse with_job(const Call& call, const std::function<net::HttpResponse(JobRun&)>& body) {
+  JobRun* job = call.jobs.find(call.job_name);
+  if (job == nullptr || !call.caller.sees(job->state().tenant))
+    return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
+  return body(*job);
+}
+
+net::HttpResponse get_status(const Call& call) {
+  return ok(status_document(call.services, call.jobs, call.up, call.caller));
+}
+net::HttpResponse get_nodes(const Call& call) {
+  return ok(nodes_document(call.services, call.caller));
+}
+net::HttpResponse get_jobs(const Call& call) {
+  return ok(jobs_document(call.jobs, call.caller));
+}
+
+net::HttpResponse get_job(const Call& call) {
+  return with_job(call, [](JobRun& job) { return ok(job_document(job)); });
+}
+
+std::string argument(const Call& call, const std::string& name) {
+  const auto found = call.request.query.find(name);
+  return found == call.request.query.end() ? "" : found->second;
+}
+
+// Whose an entry about this run is; where there is none yet, the caller's.
+std::string tenant_of(const Call& call, std::int64_t run) {
+  const JobRun* job = call.jobs.find_run(run);
+  return job == nullptr ? call.caller.tenant : job->state().tenant;
+}
+
+// A person's order. Who it is has been shown by a token; where none is needed, it is what the request says
+// (?by=…&why=…).
+AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
+  const std::string by = call.caller.name.empty() ? argument(call, "by") : call.caller.name;
+  return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why"), tenant_of(call, run)};
+}
+
+// In the log before anything is done about it.
+Status order_asked(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
+  const Status stored =
+      call.services.store.add_audit(order_of(call, what, job, run), call.services.clock.wall().count());
+  if (stored.ok()) return {};
+  return wrap("nothing is done, because the audit log cannot be written", stored.error());
+}
+
+net::HttpResponse refused(const Call& call, const std::string& what, const std::string& job, std::int64_t run,
+                          int status, const std::string& why) {
+  const Status stored =
+      call.services.store.add_audit({kCoordinatorActor, "refuse to " + what, job, run, why, tenant_of(call, run)},
+                                    call.services.clock.wall().count());
+  return failure(stored.ok() ? status : 503, why);
+}
+
+net::HttpResponse submit(const Call& call, bool may_tune) {
+  auto submission = parse_submission(call.request.body);
+  if (!submission.ok()) {
+    const std::string by = call.caller.name.empty() ? "" : " of " + call.caller.name;
+    call.services.refusals.refused("job", call.request.address,
+                                   "POST " + call.request.path + by + ": " + submission.error().message);
+    return failure(submission.error());
+  }
+  const std::string what =
+      submission->tune && may_tune ? "hand in a job to tune, mode " : "hand in a job to profile, mode ";
+  const Status asked = order_asked(call, what + std::string(to_string(submission->job.mode)), submission->job.name, 0);
+  if (!asked.ok()) return failure(asked.error());
+  const auto submitted = call.jobs.submit(submission->job, submission->tune && may_tune, call.caller.tenant);
+  if (!submitted.ok()) {
+    (void)refused(call, "take the job", submission->job.name, 0, 409, submitted.error().message);
+    return failure(submitted.error());
+  }
+  return {submitted->was_running ? 200 : 201, "application/json", submitted_document(*submitted)};
+}
+
+net::HttpResponse post_job(const Call& call) {
+  return submit(call, true);
+}
+net::HttpResponse post_profile(const Call& call) {
+  return submit(call, false);
+}
+
+// Where to go on reading a list; 0 where it is not said.
+Result<std::int64_t> after_of(const Call& call) {
+  const std::string text = argument(call, "after");
+  std::int64_t after = 0;
+  if (text.empty()) return after;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), after);
+  if (error == std::errc{} && end == text.data() + text.size()) return after;
+  return bad_input("after = '" + text + "': a sequence number is needed");
+}
+
+net::HttpResponse get_events(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    const auto after = after_of(call);
+    if (!after.ok()) return failure(after.error());
+    const auto events = call.services.store.events(job.run(), *after, 1000);
+    return events.ok() ? ok(events_document(*events)) : failure(events.error());
+  });
+}
+
+net::HttpResponse get_audit(const Call& call) {
+  const auto after = after_of(call);
+  if (!after.ok()) return failure(after.error());
+  const std::string job = argument(call, "job");
+  const JobRun* known = call.jobs.find(job);
+  if (!call.caller.sees_all() && (known == nullptr || !call.caller.sees(known->state().tenant))) {
+    return failure(403, "the audit log of all jobs is for those who see all of them; name one of yours with job=");
+  }
+  std::optional<AuditReader> reader;
+  if (!call.caller.sees_all()) reader = AuditReader{call.caller.tenant, known->run()};
+  const auto entries = call.services.store.audit(job, *after, 1000, reader);
+  return entries.ok() ? ok(audit_document(*entries)) : failure(entries.error());
+}
+
+net::HttpResponse get_trials(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    if (!call.request.query.contains("all")) return ok(trials_document(job.state(), {}));
+    const auto earlier = call.services.store.earlier_trials(job.run());
+    return earlier.ok() ? ok(trials_document(job.state(), *earlier)) : failure(earlier.error());
+  });
+}
+
+net::HttpResponse get_report(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    if (job.state().initial.empty()) {
+      return failure(404, "job " + job.name() + " has no report yet (phase " +
+                              std::string(to_string(job.state().phase)) + "): it begins with the first search");
+    }
+    const auto steps = call.services.store.steps(job.run());
+    if (!steps.ok()) return failure(steps.error());
+    const auto earlier = call.services.store.earlier_trials(job.run());
+    if (!earlier.ok()) return failure(earlier.error());
+    return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
+  });
+}
+
+// Why it cannot be obeyed; empty = it can.
+std::string objection(const JobRun& job, Order order) {
+  const std::string name = "job " + job.name();
+  if (!job.active()) return name + " is over (phase " + std::string(to_string(job.state().phase)) + ")";
+  if (order != Order::kApprove) return "";
+  if (job.state().doing != Doing::kAwaitingApproval) return name + " has no trial that awaits approval";
+  if (job.state().frozen) return name + " is frozen; unfreeze it first";
+  return job.held_by().empty() ? "" : name + ": " + job.held_by();
+}
+
+net::HttpResponse give_order(const Call& call, Order order, const std::string& what) {
+  return with_job(call, [&](JobRun& job) {
+    if (const std::string why = objection(job, order); !why.empty()) {
+      const Status asked = order_asked(call, what, job.name(), job.run());
+      if (!asked.ok()) return failure(asked.error());
+      return refused(call, what, job.name(), job.run(), 409, why);
+    }
+    const Status taken = job.obey(order, order_of(call, what, job.name(), job.run()));
+    if (!taken.ok()) return failure(taken.error());
+    net::HttpResponse answer = ok(job_document(job));
+    if (!job.storage_failure().empty()) answer.status = 202;  // it waits, and a coordinator that ends now forgets it
+    return answer;
+  });
+}
+
+net::HttpResponse post_stop(const Call& call) {
+  return give_order(call, Order::kStop, "stop the job");
+}
+net::HttpResponse post_approve(const Call& call) {
+  return give_order(call, Order::kApprove, "approve the trial");
+}
+net::HttpResponse post_freeze(const Call& call) {
+  return give_order(call, Order::kFreeze, "freeze the job");
+}
+net::HttpResponse post_unfreeze(const Call& call) {
+  return give_order(call, Order::kUnfreeze, "unfreeze the job");
+}
+
+net::HttpResponse get_live(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    return ok(call.services.live.document(job.name(), call.services.clock.monotonic()));
+  });
+}
+
+net::HttpResponse post_trace(const Call& call) {
+  return with_job(call, [&call](JobRun& job) {
+    if (!job.active()) {
+      return failure(409, "job " + job.name() + " is over (phase " + std::string(to_string(job.state().phase)) + ")");
+    }
+    const auto request = parse_trace_request(call.request.body);
+    if (!request.ok()) return failure(request.error());
+    std::vector<std::string> nodes;
+    for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
+    if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
+    const Status asked = order_asked(call, "take a trace", job.name(), job.run());
+    if (!asked.ok()) return failure(asked.error());
+    const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
+    if (!id.ok()) return failure(id.error());
+    return net::HttpResponse{201, "application/json", call.services.traces.document(*id).value_or("{}")};
+  });
+}
+
+net::HttpResponse no_trace(const Call& call) {
+  return failure(404, "there is no trace " + call.job_name + "; it is over, or nobody asked for it during a minute");
+}
+
+// Nothing for what is no number.
+std::optional<std::uint64_t> number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// The number that the path names; 0, which no trace has, for one of another tenant's job.
+std::uint64_t trace_of(const Call& call) {
+  const std::uint64_t id = number(call.job_name).value_or(0);
+  const auto name = call.services.traces.job_of(id);
+  const JobRun* job = name ? call.jobs.find(*name) : nullptr;
+  const bool seen = call.caller.sees_all() || (job != nullptr && call.caller.sees(job->state().tenant));
+  return seen ? id : 0;
+}
+
+net::HttpResponse get_trace(const Call& call) {
+  // Of the few traces that there may be none stays because somebody looks on.
+  if (net::may(call.caller.role, net::Role::kOperate)) call.services.traces.wanted(trace_of(call));
+  const auto document = call.services.traces.document(trace_of(call));
+  return document ? ok(*document) : no_trace(call);
+}
+
+net::HttpResponse get_trace_chunk(const Call& call) {
+  const auto wanted = number(argument(call, "number"));
+  if (!wanted) return failure(400, "number: which chunk is needed, from 0");
+  auto chunk = call.services.traces.fetch(trace_of(call), *wanted);
+  if (!chunk.ok()) return failure(chunk.error());
+  if (!*chunk) return no_trace(call);
+  return {200, "application/octet-stream", std::move(**chunk)};
+}
+
+net::HttpResponse finish_trace(const Call& call) {
+  return call.services.traces.finish(trace_of(call)) ? ok("{}") : no_trace(call);
+}
+
+net::HttpResponse get_costs(const Call& call) {
+  const auto found = call.request.query.find("fingerprint");
+  if (found == call.request.query.end()) {
+    const auto fingerprints = call.services.costs.fingerprints();
+    return fingerprints.ok() ? ok(fingerprints_document(*fingerprints)) : failure(fingerprints.error());
+  }
+  const auto costs = call.services.costs.costs(found->second);
+  return costs.ok() ? ok(costs_document(found->second, *costs)) : failure(costs.error());
+}
+
+net::HttpResponse get_metrics(const Call& call) {
+  return {200, "text/plain; version=0.0.4", metrics_text(call.services, call.jobs)};
+}
+
+net::HttpResponse get_page(const Call&) {
+  return {200, "text/html; charset=utf-8", kStatusPage[0]};
+}
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // {id} matches one segment
+  net::HttpResponse (*handle)(const Call&);
+  Need need = Need::kView;
+  bool of_all_tenants = false;
+};
+
+constexpr Route kRoutes[] = {{"GET", "/", get_page, Need::kOpen},
+                             {"GET", "/metrics", get_metrics, Need::kView, true},
+                             {"GET", "/v1/status", get_status},
+                             {"GET", "/v1/nodes", get_nodes},
+                             {"GET", "/v1/jobs", get_jobs},
+                             {"POST", "/v1/jobs", post_job, Need::kOperate},
+                             {"POST", "/v1/profile", post_profile, Need::kOperate},
+                             {"GET", "/v1/costs", get_costs, Need::kView, true},
+                             {"GET", "/v1/audit", get_audit},
+                             {"GET", "/v1/jobs/{id}", get_job},
+                             {"GET", "/v1/jobs/{id}/events", get_events},
+                             {"GET", "/v1/jobs/{id}/trials", get_trials},
+                             {"GET", "/v1/jobs/{id}/report", get_report},
+                             {"GET", "/v1/jobs/{id}/live", get_live},
+                             {"POST", "/v1/jobs/{id}/trace", post_trace, Need::kOperate},
+                             {"GET", "/v1/traces/{id}", get_trace},
+                             {"GET", "/v1/traces/{id}/chunk", get_trace_chunk, Need::kOperate},
+                             {"POST", "/v1/traces/{id}/finish", finish_trace, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/stop", post_stop, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/approve", post_approve, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/freeze", post_freeze, Need::kOperate},
+                             {"POST", "/v1/jobs/{id}/unfreeze", post_unfreeze, Need::kOperate}};
+
+// True when the path fits; then `id` is what stands for {id}.
+bool fits(std::string_view route, std::string_view path, std::string& id) {
+  const auto hole = route.find("{id}");
+  if (hole == std::string_view::npos) return route == path;
+  const std::string_view before = route.substr(0, hole);
+  const std::string_view after = route.substr(hole + 4);
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after)) return false;
+  const std::string_view middle = path.substr(before.size(), path.size() - before.size() - after.size());
+  if (middle.find('/') != std::string_view::npos) return false;
+  id = middle;
+  return true;
+}
+
+// The route of this method and path, or nullptr; `path_known` where another method would do.
+const Route* route_of(const net::HttpRequest& request, std::string& id, bool& path_known) {
+  for (const Route& route : kRoutes) {
+    if (!fits(route.path, request.path, id)) continue;
+    path_known = true;
+    if (route.method == request.method) return &route;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Api::Api(Services& services, JobTable& jobs, const Access& access, std::uint32_t requests_per_second)
+    : services_(services),
+      jobs_(jobs),
+      access_(access),
+      rate_(requests_per_second),
+      begun_(services.clock.monotonic()) {}
+
+std::optional<net::HttpResponse> Api::admit(const net::HttpRequest& head) {
+  std::optional<Denial> denial;
+  if (head.upgrade) {
+    denial = access_.agent(head);
+  } else {
+    std::string id;
+    bool path_known = false;
+    const Route* route = route_of(head, id, path_known);
+    const auto answer = access_.person(head, route == nullptr ? Need::kView : route->need);
+    if (auto later = check_rate(head, answer.caller)) return later;
+    denial = answer.denial;
+    if (!denial && route != nullptr && route->of_all_tenants && !answer.caller.sees_all()) {
+      denial = Denial{403, std::string(route->path) + " tells of all tenants' jobs, but " + answer.caller.name +
+                               " sees those of " + answer.caller.tenant + " alone"};
+    }
+  }
+  if (!denial) return std::nullopt;
+  services_.refusals.refused(denial->status == 401 ? "unauthenticated" : "forbidden", head.address,
+                             head.method + " " + head.path + ": " + denial->reason);
+  return failure(denial->status, denial->reason);
+}
+
+// Who has shown no token that is known counts by the address.
+std::optional<net::HttpResponse> Api::check_rate(const net::HttpRequest& head, const Caller& caller) {
+  const std::string host = head.address.substr(0, head.address.rfind(':'));
+  const std::string whom = caller.name.empty() ? "address " + host : "person " + caller.name;
+  if (rate_.take(whom, services_.clock.monotonic())) return std::nullopt;
+  const std::string reason = whom + " asks more often than max_request_rate lets it";
+  services_.refusals.refused("rate", head.address, head.method + " " + head.path + ": " + reason);
+  return failure(429, reason + ": ask again in a second");
+}
+
+net::HttpResponse Api::handle(const net::HttpRequest& request) {
+  bool path_known = false;
+  std::string id;
+  if (const Route* route = route_of(request, id, path_known)) {
+    const auto answer = access_.person(request, route->need);
+    if (answer.denial) return failure(answer.denial->status, answer.denial->reason);  // the token went meanwhile
+    return route->handle(
+        {request, services_, jobs_, services_.clock.monotonic() - begun_, std::move(id), answer.caller});
+  }
+  if (path_known) return failure(405, request.method + " is not possible at " + request.path);
+  return failure(404, "there is nothing at " + request.path);
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,37 @@
+#pragma once
+
+// The JSON API for people and scripts, /metrics and the status page: a table of routes and of what each asks of who
+// calls it. Errors are {"error": "…"} with status 400, 401, 403, 404 or 409; another tenant's job is one that is not
+// there. Event loop's thread only.
+
+#include <optional>
+
+#include "api/access.hpp"
+#include "base/clock.hpp"
+#include "jobs/job_table.hpp"
+#include "net/request_rate.hpp"
+#include "net/server.hpp"
+#include "services.hpp"
+
+namespace trimtab::coordinator {
+
+class Api {
+ public:
+  // `requests_per_second` of each caller are answered.
+  Api(Services& services, JobTable& jobs, const Access& access, std::uint32_t requests_per_second);
+
+  // Of a request's head, also of an agent's: why it is turned down, which is logged and counted. Nothing: go on.
+  [[nodiscard]] std::optional<net::HttpResponse> admit(const net::HttpRequest& head);
+  [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request);
+
+ private:
+  [[nodiscard]] std::optional<net::HttpResponse> check_rate(const net::HttpRequest& head, const Caller& caller);
+
+  Services& services_;
+  JobTable& jobs_;
+  const Access& access_;
+  net::RequestRate rate_;
+  Nanoseconds begun_;
+};
+
+}  // namespace trimtab::coordinator

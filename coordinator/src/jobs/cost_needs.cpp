@@ -1,0 +1,90 @@
+#include "jobs/cost_needs.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "agents/mixed_hardware.hpp"
+#include "schema/cluster.hpp"
+#include "schema/model.hpp"
+#include "tuner/needed_costs.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+// Starting the benchmark processes costs seconds, so portions are large; progress within one comes from the agent.
+constexpr std::size_t kItemsOfRequest = 32;
+constexpr std::size_t kNamesShown = 5;
+
+// Equal for keys that one benchmark item fills.
+auto item_of(const CostKey& key) {
+  int family = 10 + static_cast<int>(key.kind);
+  switch (key.kind) {
+    case CostKind::kOperatorForward:
+    case CostKind::kOperatorBackward:
+    case CostKind::kOperatorStoredBytes:
+    case CostKind::kOperatorWorkingBytes:
+      family = 0;
+      break;
+    case CostKind::kOverlapComputation:
+    case CostKind::kOverlapCommunication:
+      family = 1;
+      break;
+    default:
+      break;
+  }
+  return std::make_tuple(family, key.subject, key.dtype, key.samples, key.tp, key.sharding, key.bytes, key.group_size,
+                         key.placement);
+}
+
+}  // namespace
+
+std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_t items) {
+  std::stable_sort(keys.begin(), keys.end(),
+                   [](const CostKey& a, const CostKey& b) { return item_of(a) < item_of(b); });
+  std::vector<std::vector<CostKey>> all;
+  std::size_t in_portion = items;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const bool new_item = i == 0 || item_of(keys[i - 1]) != item_of(keys[i]);
+    if (new_item && in_portion++ == items) {
+      all.emplace_back();
+      in_portion = 1;
+    }
+    all.back().push_back(keys[i]);
+  }
+  return all;
+}
+
+CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
+                         std::vector<Cost> known, const std::map<std::string, std::vector<Cost>>& elsewhere) {
+  CostsCounted counted;
+  const auto model = parse_model(model_json, "the job's model");
+  const auto cluster = parse_cluster(cluster_json, "the job's cluster");
+  if (!model.ok() || !cluster.ok()) {
+    counted.error = model.ok() ? cluster.error().message : model.error().message;
+    return counted;
+  }
+  const std::vector<CostKey> needed = tuner::needed_costs(*model, *cluster, knobs, {});
+  const std::size_t all = needed.size();
+  for (const auto& [fingerprint, there] : elsewhere) {
+    const MeasuredSpeed measured = measured_speed(needed, known, there);
+    if (!measured.is_sure()) known = known_of_both(std::move(known), there);
+    if (measured.operators == 0) continue;
+    for (const Node& node : cluster->nodes) {
+      if (node.fingerprint == fingerprint) counted.speeds[node.name] = measured.speed;
+    }
+  }
+  const std::vector<CostKey> missing = tuner::needed_costs(*model, *cluster, knobs, known);
+  counted.missing = static_cast<std::int32_t>(missing.size());
+  counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
+  for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
+    counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
+  }
+  for (const auto& portion : portions(missing, kItemsOfRequest)) {
+    counted.requests.push_back(tuner::benchmark_requests_json(portion, *model));
+    counted.request_sizes.push_back(static_cast<std::int32_t>(portion.size()));
+  }
+  return counted;
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,553 @@
+#include "jobs/job_run.hpp"
+
+#include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "agents/wire_commands.hpp"
+#include "costs/nccl_tables.hpp"
+#include "jobs/cost_needs.hpp"
+#include "jobs/earlier_failures.hpp"
+#include "jobs/rendezvous.hpp"
+#include "net/tokens.hpp"
+#include "schema/cluster.hpp"
+#include "schema/hash64.hpp"
+#include "schema/model.hpp"
+#include "tuner/calibration.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
+#include "wire/agent.pb.h"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+// Of a trial's deadline, by which the answer is no longer waited for.
+constexpr double kProbingShare = 0.7;
+constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
+// The fact of a fingerprint that holds what the latest of its jobs has taught those of other names.
+constexpr const char* kFactors = "factors";
+// People's orders that wait for the disk at a time.
+constexpr std::size_t kMostOrders = 100;
+
+// All but kernels and ranges, which are many in a long job and price no plan.
+std::vector<CostKind> priced_kinds() {
+  std::vector<CostKind> kinds;
+  for (int i = 0; i < static_cast<int>(CostKind::kRange); ++i) kinds.push_back(static_cast<CostKind>(i));
+  return kinds;
+}
+
+// Empty where the cluster has no such node.
+std::string fingerprint_of(const Cluster& cluster, const std::string& node) {
+  const auto found = std::ranges::find(cluster.nodes, node, &Node::name);
+  return found == cluster.nodes.end() ? "" : found->fingerprint;
+}
+
+// Of which adopted plan a job's timelines are; empty = there are none.
+std::string adopted_in(const std::string& timelines_json) {
+  const auto timelines = nlohmann::json::parse(timelines_json, nullptr, false);
+  return timelines.is_object() ? timelines.value("adopted_hash", "") : "";
+}
+
+}  // namespace
+
+JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services)
+    : run_(run),
+      services_(services),
+      tuning_(std::move(state)),
+      timelines_json_(std::move(timelines_json)),
+      timed_step_(tuning_.state().step),
+      priced_(adopted_in(timelines_json_)),
+      reported_(!priced_.empty()),
+      self_(std::make_shared<JobRun*>(this)) {}
+
+JobRun::~JobRun() {
+  *self_ = nullptr;
+}
+
+void JobRun::begin() {
+  take(tuning_.begin(now()));
+  drain();
+  tick();
+}
+
+void JobRun::resume() {
+  if (active()) take(tuning_.resume(now()));
+  drain();
+}
+
+void JobRun::feed(Event event) {
+  if (!awaits(event)) return;
+  if (!events_.push(std::move(event))) ++services_.counters.steps_dropped;
+  if (storage_failure_.empty()) drain();
+}
+
+// An answer to a command that is over would wait for nothing, and it may be large.
+bool JobRun::awaits(const Event& event) const {
+  const auto* done = std::get_if<CommandFinished>(&event);
+  return done == nullptr || std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) {
+           return one.tag.text == done->tag;
+         });
+}
+
+Status JobRun::obey(Order order, AuditEntry entry) {
+  if (!storage_failure_.empty() && unstored_.audit.size() >= kMostOrders) {
+    return unavailable("the state of job " + name() + " cannot be stored (" + storage_failure_ + "), and " +
+                       std::to_string(kMostOrders) + " orders wait for it already: make room, then ask again");
+  }
+  unstored_.audit.push_back(std::move(entry));
+  feed(order);
+  return {};
+}
+
+void JobRun::tick() {
+  drain();
+  if (!storage_failure_.empty()) return;  // what follows would only wait
+  if (active()) {
+    std::set<std::string> thrown = services_.members.kill_switches();
+    if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
+  }
+  number_late();
+  if (active()) feed(Tick{});
+  if (!meeting_later_.empty() && meeting_place("")) {
+    for (const Action& waiting : std::exchange(meeting_later_, {})) {
+      std::visit([this](const auto& one) { carry_out(one); }, waiting);
+    }
+  }
+  tick_probing();
+  offer_nodes();
+  if (state().phase == Phase::kWaiting) place();
+  const bool settled = !active() || state().phase == Phase::kTraining;
+  if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
+}
+
+// What the job waits for no more is left; kills are always sent. Where the disk still has no room for the first, it has
+// none for the others, which are not tried.
+void JobRun::number_late() {
+  std::vector<Action> waiting = std::exchange(numbered_later_, {});
+  for (Action& action : waiting) {
+    if (!numbered_later_.empty()) {
+      numbered_later_.push_back(std::move(action));
+      continue;
+    }
+    std::visit(
+        [this](const auto& one) {
+          using Command = std::decay_t<decltype(one)>;
+          if constexpr (requires { one.tag; }) {
+            const bool awaited = std::ranges::any_of(
+                state().outstanding, [&](const OutstandingCommand& other) { return other.tag.text == one.tag; });
+            if (awaited || std::is_same_v<Command, KillOn>) carry_out(one);
+          }
+        },
+        action);
+  }
+}
+
+// The command waits for its id, once, however often it is asked for; it is said once in a row.
+template <typename Command>
+void JobRun::number_later(const Command& command, const std::string& why) {
+  const bool waits = std::ranges::any_of(numbered_later_, [&](const Action& one) {
+    const auto* const other = std::get_if<Command>(&one);
+    return other != nullptr && other->tag == command.tag && other->node == command.node;
+  });
+  if (waits) return;
+  numbered_later_.push_back(command);
+  std::string unnumbered = command.tag + "/" + command.node;
+  if (unnumbered == unnumbered_) return;
+  spdlog::error("job {}: no id for command {} yet: {}", name(), command.tag, why);
+  unnumbered_ = std::move(unnumbered);
+}
+
+void JobRun::take(std::vector<Action> actions) {
+  audit(actions);
+  for (Action& action : actions) actions_.push_back(std::move(action));
+  if (tuning_.take_transition()) unstored_.state_changed = true;
+  if (std::exchange(timed_step_, state().step) != state().step) step_times_.observe(state().step_ms / 1e3);
+  for (Note& note : tuning_.take_notes()) {
+    spdlog::info("job {}: {}: {}", name(), note.kind, note.text);
+    unstored_.notes.push_back(std::move(note));
+  }
+  for (Trial& trial : tuning_.take_changed_trials()) unstored_.trials.push_back(std::move(trial));
+  for (const MeasuredStep& step : tuning_.take_steps()) unstored_.steps.push_back(step);
+}
+
+// The log has an action before it is carried out: both are of one transaction.
+void JobRun::audit(const std::vector<Action>& actions) {
+  for (const Decision& decision : tuning_.take_decisions()) {
+    unstored_.audit.push_back({kCoordinatorActor, decision.what, name(), run_, decision.why, state().tenant});
+  }
+  for (const Action& action : actions) {
+    const std::string what = audited(action);
+    if (!what.empty())
+      unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, state().purpose(), state().tenant});
+  }
+}
+
+// Carrying out an action may bring the next event, so this is a loop and not a recursion.
+void JobRun::drain() {
+  if (std::exchange(draining_, true)) return;
+  while (store()) {
+    if (!actions_.empty()) {
+      const Action action = std::move(actions_.front());
+      actions_.pop_front();
+      std::visit([this](const auto& one) { carry_out(one); }, action);
+    } else if (!events_.empty()) {
+      take(tuning_.handle(events_.pop(), now()));
+    } else {
+      break;
+    }
+  }
+  draining_ = false;
+}
+
+bool JobRun::store() {
+  if (unstored_.empty()) return true;
+  const Status saved = services_.store.save(run_, state(), unstored_, services_.clock.wall().count());
+  if (!saved.ok()) {
+    ++services_.counters.state_failures;
+    if (storage_failure_ != saved.error().message) {
+      spdlog::error("job {} stands still, its state cannot be stored: {}", name(), saved.error().message);
+    }
+    storage_failure_ = saved.error().message;
+    return false;
+  }
+  storage_failure_.clear();
+  unstored_ = {};
+  return true;
+}
+
+void JobRun::place() {
+  const auto placement = services_.members.place(state().job, state().tenant);
+  if (!placement) return tell_of_waiting();
+  waits_for_.clear();
+  load_facts(placement->fingerprint);
+  feed(NodesReady{placement->nodes, to_json(placement->cluster), state().fingerprint});
+}
+
+void JobRun::tell_of_waiting() {
+  const std::string why = services_.members.kept_from(state().job, state().tenant);
+  if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
+}
+
+// A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
+// hardware is a fact of earlier runs.
+std::string JobRun::job_fingerprint(const std::string& hardware) const {
+  const auto found = services_.costs.fact(hardware, fact_name("job_fingerprint"));
+  const auto own = found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
+  return own.is_string() ? own.get<std::string>() : hardware;
+}
+
+void JobRun::load_facts(const std::string& hardware) {
+  const auto fact = [this](const std::string& fingerprint, const std::string& what) {
+    auto found = services_.costs.fact(fingerprint, what);
+    return found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
+  };
+  tuning_.set_fingerprint(job_fingerprint(hardware));
+  const auto calibration = fact(state().fingerprint, fact_name("calibration"));
+  const auto probes = fact(state().fingerprint, fact_name("probes"));
+  if (auto known = parse_probes(probes.dump()); probes.is_array() && known.ok()) {
+    tuning_.set_probes(std::move(known).value());
+  }
+  tuning_.set_calibration(calibration.is_object() ? calibration.dump() : factors_of_others());
+}
+
+// What the latest job of any name has taught of this hardware; empty = nothing.
+std::string JobRun::factors_of_others() const {
+  const auto found = services_.costs.fact(state().fingerprint, tenant_prefix() + kFactors);
+  const bool known = found.ok() && found->has_value() && tuner::parse_calibration(**found).ok();
+  return known ? **found : "";
+}
+
+void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
+  if (!active || state().phase != Phase::kProfiling) return;
+  // The hardware's own, under which the next run of the job looks for it.
+  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
+  const std::string hardware = cluster.ok() ? fingerprint_of(*cluster, node) : "";
+  if (!hardware.empty() && job_fingerprint(hardware) != fingerprint) {
+    spdlog::info("job {}: costs of node {} belong to fingerprint {}", name(), node, fingerprint);
+    const auto stored =
+        services_.costs.put_fact(hardware, fact_name("job_fingerprint"), nlohmann::json(fingerprint).dump());
+    if (!stored.ok()) spdlog::warn("{}", stored.error().message);
+  }
+  const bool is_others = !hardware.empty() && hardware != costs_hardware(*cluster);
+  if (is_others || fingerprint == state().fingerprint) return;
+  tuning_.set_fingerprint(fingerprint);
+  if (state().calibration_json.empty()) tuning_.set_calibration(factors_of_others());
+}
+
+std::vector<Cost> JobRun::known_costs() const {
+  return costs_of(state().fingerprint);
+}
+
+std::vector<Cost> JobRun::costs_of(const std::string& fingerprint) const {
+  auto costs = services_.costs.costs(fingerprint, priced_kinds());
+  if (costs.ok()) return std::move(costs).value();
+  spdlog::error("job {}: cannot read costs: {}", name(), costs.error().message);
+  return {};
+}
+
+template <typename Command>
+Result<std::string> JobRun::nccl_table(const Command& action) const {
+  if constexpr (std::is_same_v<Command, LaunchOn>) {
+    return nccl_table_of_launch(services_.nccl_table_directory, run_, action.launch,
+                                [this] { return services_.costs.costs(state().fingerprint, {CostKind::kCollective}); });
+  } else {
+    return std::string();
+  }
+}
+
+std::optional<std::string> JobRun::meeting_place(const std::string& name) const {
+  return rendezvous(std::to_string(run_) + "-" + name, state().nodes, services_.members, services_.rendezvous_ports);
+}
+
+template <typename Command>
+void JobRun::send_command(const Command& action) {
+  std::optional<std::string> meeting = std::string();
+  if constexpr (requires { action.rendezvous; }) {
+    meeting = meeting_place(action.rendezvous);
+    if (!meeting) {
+      spdlog::info("job {}: command {} for node {} waits for the node of rank 0, where ranks meet", name(), action.tag,
+                   action.node);
+      return meeting_later_.push_back(action);
+    }
+  }
+  if constexpr (std::is_same_v<Command, KillOn>) {  // nothing is begun behind it
+    meeting_later_.clear();
+    std::erase_if(numbered_later_, [](const Action& one) { return !std::holds_alternative<KillOn>(one); });
+  }
+  // What runs there is ended in any case; nothing is begun.
+  const Member* member = services_.members.by_node(action.node);
+  if (!std::is_same_v<Command, KillOn> && member != nullptr && !member->serves(state().tenant)) {
+    return spdlog::warn("job {}: command {} waits: node {} does not serve its tenant", name(), action.tag, action.node);
+  }
+  auto id = services_.store.command_id(run_, action.tag, action.node);
+  if (!id.ok()) {
+    return number_later(action, id.error().message);
+  }
+  auto table = nccl_table(action);
+  if (!table.ok()) {
+    // The deadline of the launch is the backstop.
+    spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
+    return;
+  }
+  // A target's plan is written by every node, and `describe` ran on one.
+  Job job = state().running_job();
+  if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
+  const CommandContext context{*id, name(), to_json(job), *meeting, std::move(table).value()};
+  if (!services_.send(action.node, command(action, context))) {
+    spdlog::info("job {}: command {} waits for node {}", name(), action.tag, action.node);
+  }
+}
+
+template <typename Message>
+void JobRun::send_message(const Message& action) {
+  for (const NodeShare& share : state().nodes) {
+    if (!services_.send(share.node, message(action, name()))) {
+      spdlog::info("job {}: node {} is away and does not hear of a plan change", name(), share.node);
+    }
+  }
+}
+
+void JobRun::carry_out(const CountCosts&) {
+  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
+  const std::set<std::string> others = cluster.ok() ? other_fingerprints(*cluster) : std::set<std::string>();
+  std::map<std::string, std::vector<Cost>> there;
+  for (const std::string& one : others) there[one] = costs_of(job_fingerprint(one));
+  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs(), there));
+}
+
+// Of the hardware that the job's costs are not of.
+std::set<std::string> JobRun::other_fingerprints(const Cluster& cluster) const {
+  std::set<std::string> others;
+  for (const Node& node : cluster.nodes) others.insert(node.fingerprint);
+  others.erase(costs_hardware(cluster));
+  return others;
+}
+
+// A job that began under an earlier release has it of its first node.
+std::string JobRun::costs_hardware(const Cluster& cluster) const {
+  return state().hardware.costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().hardware.costs_hardware;
+}
+
+void JobRun::carry_out(const SearchPlans& action) {
+  SearchTask task = tuning_.task_for(action.purpose);
+  task.costs = known_costs();
+  if (action.purpose == SearchFor::kJob) {
+    for (std::string& hash : failed_before()) task.excluded.push_back(std::move(hash));
+  }
+  task.time_budget = services_.budget.time;
+  task.max_evaluations = services_.budget.evaluations;
+  ++services_.counters.searches;
+  const Nanoseconds asked = services_.clock.monotonic();
+  services_.worker.enqueue(std::move(task), [self = self_, number = action.number, asked](SearchReply reply) {
+    if (*self == nullptr) return;
+    Services& services = (*self)->services_;
+    services.counters.search_times.observe(std::chrono::duration<double>(services.clock.monotonic() - asked).count());
+    (*self)->feed(SearchFinished{number, std::move(reply)});
+  });
+}
+
+void JobRun::carry_out(const ProbeHardware& action) {
+  const auto urgent = std::chrono::duration_cast<Nanoseconds>(state().job.trials.deadline * kProbingShare);
+  const Nanoseconds patience = action.urgent ? urgent : std::max(urgent, kCalmPatience);
+  probing_ = Probing{action, services_.clock.monotonic() + patience, std::nullopt};
+  services_.probing.probe({name(), state().nodes, interface_of(state().job), true, action.takes, probing_->deadline},
+                          [self = self_, since = action.since_step](HardwareProbed probed) {
+                            if (*self == nullptr || !(*self)->probing_) return;
+                            if ((*self)->probing_->asked.since_step != since) return;  // asked again since
+                            (*self)->probing_->answer = std::move(probed);
+                            (*self)->tick_probing();
+                          });
+}
+
+// The agents have looked. What ranks compute is a mean over steps, so it waits until all of them are later than what
+// was asked about.
+void JobRun::tick_probing() {
+  if (!probing_ || !probing_->answer) return;
+  const auto computing = services_.live.computing(name());
+  const bool wanted = probing_->asked.computing;
+  const bool fresh =
+      !wanted || std::all_of(computing.begin(), computing.end(), [this](const LiveRanks::Computing& one) {
+        return one.first_step > probing_->asked.since_step;
+      });
+  if (!fresh && services_.clock.monotonic() < probing_->deadline) return;
+  HardwareProbed probed = std::move(*probing_->answer);
+  const std::string work = training_work(probing_->asked.plan_hash);
+  probed.plan_hash = probing_->asked.plan_hash;
+  probing_.reset();
+  for (const LiveRanks::Computing& one : computing) {
+    if (!wanted || !fresh || one.rank >= state().world_size()) continue;
+    Probe probe;
+    probe.device = one.rank;
+    probe.node = one.node;
+    probe.ms = one.ms;
+    probe.work = work;
+    probed.probes.push_back(std::move(probe));
+  }
+  if (!probed.probes.empty()) probed.error.clear();
+  feed(std::move(probed));
+}
+
+// Nodes that joined are looked at once, beside those that the job has.
+void JobRun::offer_nodes() {
+  if (offering_ || !tuning_.takes_nodes()) return;
+  auto larger = services_.members.place_more(state().job, state().tenant, state().nodes);
+  if (!larger || larger->key == offered_) return;
+  offering_ = true;
+  services_.probing.probe({name(), larger->nodes, "", false},
+                          [self = self_, larger = *larger](const HardwareProbed& probed) {
+                            if (*self == nullptr) return;
+                            (*self)->offering_ = false;
+                            (*self)->offer(larger, probed);
+                          });
+}
+
+void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) {
+  if (!tuning_.takes_nodes()) return;  // looked at again when it does
+  offered_ = larger.key;
+  feed(describe_joining(larger, costs_hardware(larger.cluster), probed.probes));
+}
+
+void JobRun::remember(const std::string& fact, const std::string& json) {
+  const Status stored = services_.costs.put_fact(state().fingerprint, fact, json);
+  if (!stored.ok()) spdlog::warn("job {}: cannot remember {}: {}", name(), fact, stored.error().message);
+}
+
+void JobRun::values_stored(const MeasuredValues& values) {
+  values_.all += values.all;
+  values_.disturbed += values.disturbed;
+}
+
+// What a machine teaches that others use, too, is no prediction of the next job's steps: of such a job later ones take
+// over what memory it needs, and of its times nothing.
+void JobRun::carry_out(const RememberCalibration& action) {
+  auto learnt = tuner::parse_calibration(action.json);
+  if (2 * values_.disturbed > values_.all && learnt.ok()) {
+    spdlog::info("job {}: others use its machines, so what its trials teach of times is not kept for later jobs",
+                 name());
+    const auto earlier = tuner::parse_calibration(state().earlier_calibration_json);
+    learnt = tuner::times_of(earlier.ok() ? *earlier : tuner::Calibration{}, *learnt);
+    remember(fact_name("calibration"), tuner::to_json(*learnt));
+  } else {
+    remember(fact_name("calibration"), action.json);
+  }
+  if (!learnt.ok() || learnt->observations == 0) return;
+  remember(tenant_prefix() + kFactors, tuner::to_json(tuner::of_another_job(*learnt)));
+}
+
+// A name may be another tenant's once its runs are forgotten; who takes it learns nothing of theirs.
+std::string JobRun::tenant_prefix() const {
+  return state().tenant == net::kEveryTenant ? "" : "tenant/" + state().tenant + "/";
+}
+
+std::string JobRun::fact_name(const std::string& what) const {
+  return tenant_prefix() + what + "/" + name();
+}
+
+// What does not fit into one limit may fit into another, and a plan of the same words is another one for another model.
+std::string JobRun::failures_fact() const {
+  const auto model = parse_model(state().model_json, "the job's model");
+  const std::string of = hash64_hex(model.ok() ? to_json(*model) : state().model_json);
+  return fact_name("failures") + "/" + std::to_string(state().job.memory_limit) + "/" + of;
+}
+
+std::vector<std::string> JobRun::failed_before() const {
+  const auto found = services_.costs.fact(state().fingerprint, failures_fact());
+  return found.ok() && found->has_value() ? ruled_out_by(**found) : std::vector<std::string>();
+}
+
+// Coordinators that share the database may know of other failures.
+void JobRun::carry_out(const RememberFailure& action) {
+  const auto add = [&action](const std::string* known) {
+    return with_failure(known, action.plan_hash, action.reason.text());
+  };
+  const Status stored = services_.costs.change_fact(state().fingerprint, failures_fact(), add);
+  if (!stored.ok()) spdlog::warn("job {}: cannot remember a failure: {}", name(), stored.error().message);
+}
+
+Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {
+  const auto hash = state().epoch_hashes.find(epoch);
+  if (hash == state().epoch_hashes.end()) return {};  // of a launch that is no more
+  const PlanText* plan = drawn_plan(hash->second);
+  if (plan == nullptr) return {};
+  measured_.keep([this](const std::string& other) { return drawn_plan(other) != nullptr; });
+  return measured_.add(*plan, rank, begin_ns, bars_json);
+}
+
+// Of the plans that a report may show: the first, the incumbent, those it may go back to, and the one on trial.
+const PlanText* JobRun::drawn_plan(const std::string& hash) const {
+  if (state().initial.hash == hash) return &state().initial;
+  if (state().incumbent.hash == hash) return &state().incumbent;
+  if (state().has_trial() && state().trials.back().plan.hash == hash) return &state().trials.back().plan;
+  const auto replaced = std::ranges::find(state().replaced, hash, [](const auto& one) { return one.plan.hash; });
+  return replaced == state().replaced.end() ? nullptr : &replaced->plan;
+}
+
+// For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.
+void JobRun::price_plans() {
+  priced_ = state().incumbent.hash;
+  reported_ = false;
+  SearchTask task = tuning_.search_task();
+  task.costs = known_costs();
+  task.price_only = true;
+  services_.worker.enqueue(std::move(task), [self = self_](SearchReply reply) {
+    if (*self != nullptr) (*self)->priced(reply);
+  });
+}
+
+void JobRun::priced(const SearchReply& reply) {
+  reported_ = true;
+  timelines_json_ = "{}";  // those of an earlier plan would be taken for this one's
+  if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
+  const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash, plan.json); };
+  timelines_json_ = R"({"adopted_hash":")" + priced_ + R"(","initial":)" + reply.initial_timeline_json +
+                    R"(,"adopted":)" + reply.incumbent_timeline_json + R"(,"initial_measured":)" +
+                    measured(state().initial) + R"(,"adopted_measured":)" + measured(state().incumbent) + "}";
+  const Status stored = services_.store.save_timelines(run_, timelines_json_);
+  if (!stored.ok()) spdlog::warn("job {}: cannot store timelines: {}", name(), stored.error().message);
+}
+
+}  // namespace trimtab::coordinator

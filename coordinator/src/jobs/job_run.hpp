@@ -1,0 +1,151 @@
+#pragma once
+
+// One submitted job: drives its tuning machine. An event goes in; the machine's transition is stored in one
+// transaction; only then its actions are carried out. When the disk does not take the transition, actions and events
+// wait, in bounded memory, and each tick tries again. Event loop's thread only.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jobs/event_queue.hpp"
+#include "jobs/measured_timelines.hpp"
+#include "jobs/measured_values.hpp"
+#include "services.hpp"
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+
+class JobRun {
+ public:
+  JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services);
+  ~JobRun();
+  JobRun(const JobRun&) = delete;
+  JobRun& operator=(const JobRun&) = delete;
+
+  void begin();
+  void resume();
+  void feed(Event event);
+  // A person's order, which is in the audit log before anything is done about it: while the disk takes neither, both
+  // wait. The error: too many wait already, and this one is forgotten.
+  [[nodiscard]] Status obey(Order order, AuditEntry entry);
+  // Also tries again what could not be stored, and asks for nodes while the job waits for them.
+  void tick();
+  // A batch of this job's costs that a node has measured has been stored under this fingerprint.
+  void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
+  // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
+  void values_stored(const MeasuredValues& values);
+
+  // A rank's picture of one of its steps.
+  [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
+                                const std::string& bars_json);
+  [[nodiscard]] std::size_t pictures() const { return measured_.pictures(); }
+
+  [[nodiscard]] std::int64_t run() const { return run_; }
+  [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
+  [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  // Why its plan stays as it is; empty = it need not.
+  [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
+  // What keeps it waiting though devices are there; empty = nothing.
+  [[nodiscard]] const std::string& waits_for() const { return waits_for_; }
+  [[nodiscard]] Progress progress() const { return tuning_.progress(); }
+  [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
+  [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
+  // False while the report's timelines are still being made.
+  [[nodiscard]] bool report_complete() const { return reported_ || state().initial.empty(); }
+  // How long the job's steps took, since this coordinator knows it.
+  [[nodiscard]] const net::Histogram& step_times() const { return step_times_; }
+  [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
+  // What plans can be priced with. Empty when the database cannot be read.
+  [[nodiscard]] std::vector<Cost> known_costs() const;
+
+ private:
+  void take(std::vector<Action> actions);
+  void audit(const std::vector<Action>& actions);
+  void drain();
+  [[nodiscard]] bool store();
+  [[nodiscard]] bool awaits(const Event& event) const;
+  void place();
+  void tell_of_waiting();
+  [[nodiscard]] std::string job_fingerprint(const std::string& hardware) const;
+  void load_facts(const std::string& hardware);
+  [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
+  [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
+  [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
+  [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
+  void price_plans();
+  void priced(const SearchReply& reply);
+  [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
+
+  void carry_out(const DescribeOn& action) { send_command(action); }
+  void carry_out(const BenchmarkOn& action) { send_command(action); }
+  void carry_out(const LaunchOn& action) { send_command(action); }
+  void carry_out(const KillOn& action) { send_command(action); }
+  void carry_out(const ProposePlan& action) { send_message(action); }
+  void carry_out(const CommitPlan& action) { send_message(action); }
+  void carry_out(const CancelPlan& action) { send_message(action); }
+  void carry_out(const StopRanks& action) { send_message(action); }
+  void carry_out(const CountCosts& action);
+  void carry_out(const SearchPlans& action);
+  void carry_out(const ProbeHardware& action);
+  template <typename Command>
+  void number_later(const Command& command, const std::string& why);
+  void number_late();
+  void tick_probing();
+  void offer_nodes();
+  void offer(const LargerPlacement& larger, const HardwareProbed& probed);
+  void carry_out(const RememberCalibration& action);
+  void carry_out(const RememberProbes& action) { remember(fact_name("probes"), action.json); }
+  void carry_out(const RememberFailure& action);
+  template <typename Command>
+  void send_command(const Command& action);
+  // Nothing but for launches.
+  template <typename Command>
+  [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
+  [[nodiscard]] std::optional<std::string> meeting_place(const std::string& name) const;
+  template <typename Message>
+  void send_message(const Message& action);
+  [[nodiscard]] std::string factors_of_others() const;
+  [[nodiscard]] std::string tenant_prefix() const;
+  [[nodiscard]] std::string fact_name(const std::string& what) const;
+  [[nodiscard]] std::string failures_fact() const;
+  [[nodiscard]] std::vector<std::string> failed_before() const;
+  void remember(const std::string& name, const std::string& json);
+
+  struct Probing {
+    ProbeHardware asked;
+    Nanoseconds deadline{0};
+    std::optional<HardwareProbed> answer;  // of the agents
+  };
+
+  const std::int64_t run_;
+  Services& services_;
+  Tuning tuning_;
+  std::string timelines_json_;
+  MeasuredTimelines measured_;
+  MeasuredValues values_;  // since this process has known the job
+  EventQueue events_;
+  std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
+  std::string unnumbered_;              // the last of them that was told of
+  std::vector<Action> numbered_later_;  // commands, until the disk has room for their ids
+  std::deque<Action> actions_;
+  Transition unstored_;
+  std::string storage_failure_;
+  std::string waits_for_;
+  std::optional<Probing> probing_;
+  std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
+  bool offering_ = false;  // their devices are being probed
+  bool draining_ = false;
+  net::Histogram step_times_{net::kSecondBounds};
+  std::int64_t timed_step_ = 0;  // the last of those
+  std::string priced_;           // the incumbent that timelines were made of last, or are being made of
+  bool reported_ = false;
+  std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
+};
+
+}  // namespace trimtab::coordinator

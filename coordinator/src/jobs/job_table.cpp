@@ -1,0 +1,238 @@
+#include "jobs/job_table.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "costs/nccl_tables.hpp"
+#include "schema/plan.hpp"
+#include "schema/target.hpp"
+#include "tuner/search.hpp"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+// Handing in a job that runs already is no mistake: who lost sight of it finds it again.
+Status check_same(const JobRun& present, const Job& job, bool tune) {
+  const TuningState& state = present.state();
+  std::string difference;
+  for (const std::string& key : differing_keys(state.job, job)) difference += (difference.empty() ? "" : ", ") + key;
+  if (state.tune != tune) {
+    difference = state.tune ? "it is tuned, and not only profiled" : "it is only profiled, and not tuned";
+  } else if (!difference.empty()) {
+    difference = "it differs in " + difference;
+  }
+  if (difference.empty()) return {};
+  return no("another job " + job.name + " is running (phase " + std::string(to_string(state.phase)) +
+            "): " + difference + ". POST /v1/jobs/" + job.name + "/stop stops it");
+}
+
+bool mentions(const std::vector<std::string>& arguments, std::string_view placeholder) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](const std::string& one) { return one.find(placeholder) != std::string::npos; });
+}
+
+// The value of `--snapshots` in either spelling.
+bool snapshots_stay_on_node(const std::vector<std::string>& train) {
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    if (train[i].starts_with("--snapshots={scratch}")) return true;
+    if (train[i] == "--snapshots" && i + 1 < train.size() && train[i + 1].starts_with("{scratch}")) return true;
+  }
+  return false;
+}
+
+// A trial must not touch what the job itself saves, so the command must take the place of its checkpoints from us.
+Status check_delivery(const Job& job, bool tune) {
+  if (job.elastic && !job.submit.empty()) {
+    return bad_input("job " + job.name +
+                     " is elastic, but its launches are submitted: their nodes are the scheduler's to choose, and to "
+                     "replace. Leave out elastic, or commands.submit");
+  }
+  if (job.elastic && snapshots_stay_on_node(job.train)) {
+    return bad_input(
+        "job " + job.name +
+        " is elastic, which needs snapshots that the nodes which are left can read: name for --snapshots in " +
+        "commands.train a folder that all nodes share, not {scratch}, which is each node's own");
+  }
+  if (job.delivery != Delivery::kRestart || !tune || job.mode == JobMode::kObserve) return {};
+  if (job.checkpoint.empty() || !mentions(job.train, "{checkpoint}")) {
+    return bad_input("job " + job.name +
+                     " has delivery \"restart\": it needs the key checkpoint, where it saves and resumes, and " +
+                     "{checkpoint} in commands.train, which is a copy of it in a trial");
+  }
+  return {};
+}
+
+// What may change the order of sums, or where they are computed, and so the last bits of a result. Cuts, transfers
+// and recompute do neither.
+constexpr std::string_view kNotExact[] = {"microbatch", "data_parallel", "sliced_microbatches", "tensor_parallel",
+                                          "sharded",    "sub_batches",   "memory_switches"};
+
+bool is_exact(const Segment& segment) {
+  return segment.dp == 1 && segment.tp == 1 && segment.cp == 1 && segment.sharded == ShardedLevel::kNone &&
+         segment.switches == Switches{};
+}
+
+// Whether plans without any knob of kNotExact compute what this one does.
+bool is_exact(const Plan& plan) {
+  if (plan.schedule.sliced_microbatches != 0 || plan.schedule.sub_batches > 1) return false;
+  return std::ranges::all_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::all_of(stage.segments, [](const Segment& segment) { return is_exact(segment); });
+  });
+}
+
+// The search knows knobs and no classes: a job that allows exact changes alone must leave it no other knob.
+Status check_class(const Job& job) {
+  if (job.change_class != "exact" || job.mode == JobMode::kObserve) return {};
+  const Knobs knobs = within_target(job.knobs, job.target);
+  std::string wrong;
+  for (const auto& [name, knob] : kKnobs) {
+    if (!(knobs.*knob) || std::ranges::find(kNotExact, name) == std::end(kNotExact)) continue;
+    wrong += (wrong.empty() ? "" : ", ") + std::string(name);
+  }
+  const std::string rounds = ", which changes results by rounding. Or set class = \"rounding\"";
+  if (!wrong.empty()) {
+    return bad_input("job " + job.name + " has class \"exact\": set false in [knobs] of job.toml: " + wrong +
+                     "; each is a knob" + rounds);
+  }
+  if (job.initial_plan_json.empty()) return {};
+  const auto initial = parse_plan(job.initial_plan_json, "the job's initial plan");
+  if (!initial.ok() || is_exact(*initial)) return {};  // the search says what is wrong with a plan that cannot be read
+  return bad_input(
+      "job " + job.name +
+      " has class \"exact\": its initial plan has replicas, split operators, shards, memory switches, slices " +
+      "or sub-batches, and every plan without them differs from it by that" + rounds +
+      ", or begin with a plan of stages alone");
+}
+
+Status check_strategy(const Job& job) {
+  if (job.strategy.empty()) return {};
+  const std::vector<std::string_view> known = tuner::strategies();
+  if (std::find(known.begin(), known.end(), job.strategy) == known.end()) {
+    std::string names;
+    for (const std::string_view one : known) names += (names.empty() ? "" : ", ") + std::string(one);
+    return bad_input("job " + job.name + ": strategy: one of " + names + " is needed, found '" + job.strategy + "'");
+  }
+  if (limits_plans(job.target) == (job.strategy == "target")) return {};
+  return bad_input("job " + job.name + ": strategy: '" + job.strategy + "' does not go with target = '" + job.target +
+                   "'; plans of a target are found by strategy 'target', which is used where none is named");
+}
+
+}  // namespace
+
+Status check_job(const Job& job, bool tune) {
+  TRIMTAB_TRY_STATUS(check_delivery(job, tune));
+  TRIMTAB_TRY_STATUS(check_strategy(job));
+  if (tune) TRIMTAB_TRY_STATUS(check_class(job));
+  if (!job.target.empty()) {
+    const auto known = target_limits(job.target);
+    if (!known.ok()) return wrap("job " + job.name, known.error());
+  }
+  if (job.benchmark.empty()) return bad_input("job " + job.name + " needs commands.benchmark to measure its operators");
+  if (job.model_json.empty() && job.describe.empty()) {
+    return bad_input("job " + job.name + " needs a model file or commands.describe");
+  }
+  if (!tune) return {};
+  if (job.train.empty()) return bad_input("job " + job.name + " needs commands.train");
+  if (job.steps < 1) return bad_input("job " + job.name + " needs steps: how many it is going to train");
+  return {};
+}
+
+Status JobTable::restore() {
+  std::vector<std::string> unreadable;
+  TRIMTAB_TRY(std::vector<StoredJob> stored, services_.store.latest_jobs(unreadable));
+  for (const std::string& one : unreadable) spdlog::error("job left alone: {}", one);
+  for (StoredJob& one : stored) {
+    one.state.job.knobs = within_target(one.state.job.knobs, one.state.job.target);
+    const std::string name = one.state.job.name;
+    jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
+  }
+  left_alone_ = !unreadable.empty();
+  remove_old_files();
+  for (auto& [name, job] : jobs_) job->resume();
+  return {};
+}
+
+Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
+  TRIMTAB_TRY_STATUS(check_job(job, tune));
+  job.knobs = within_target(job.knobs, job.target);  // no more is measured
+  JobRun* const present = find(job.name);
+  if (present != nullptr && present->state().tenant != tenant) {
+    return no("the job name " + job.name + " is taken by another tenant; choose another name");
+  }
+  if (present != nullptr && present->active()) {
+    TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
+    present->feed(Order::kResume);
+    return Submitted{present, true};
+  }
+  TRIMTAB_TRY_STATUS(check_room(job.name, tenant));
+  TuningState state;
+  TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
+  state.tune = tune;
+  state.tenant = tenant;
+  state.job = std::move(job);
+  const std::string name = state.job.name;
+  TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));
+  auto& slot = jobs_[name];
+  slot = std::make_unique<JobRun>(run, std::move(state), "{}", services_);
+  remove_old_files();
+  slot->begin();
+  return Submitted{slot.get(), false};
+}
+
+// A name that is known takes no further room.
+Status JobTable::check_room(const std::string& name, const std::string& tenant) const {
+  const auto unfinished = std::ranges::count_if(
+      jobs_, [&](const auto& entry) { return entry.second->active() && entry.second->state().tenant == tenant; });
+  if (std::cmp_greater_equal(unfinished, limits_.unfinished_of_tenant)) {
+    return no("tenant " + tenant + " has " + std::to_string(unfinished) + " jobs that are not over, and may have " +
+              std::to_string(limits_.unfinished_of_tenant) + " (max_jobs_of_tenant): stop one of them " +
+              "(POST /v1/jobs/NAME/stop) or wait until one is over, then hand in job " + name + " again");
+  }
+  if (jobs_.contains(name) || jobs_.size() < limits_.all) return {};
+  return no("this coordinator knows " + std::to_string(jobs_.size()) + " jobs, those that are over too, and keeps " +
+            std::to_string(limits_.all) + " (max_jobs): hand in job " + name + " under the name of one that is over, " +
+            "or have whoever runs the coordinator shorten job_retention or raise max_jobs");
+}
+
+void JobTable::remove_old_files() const {
+  if (left_alone_) return;
+  std::set<std::int64_t> runs;
+  for (const auto& [name, job] : jobs_) {
+    if (job->active()) runs.insert(job->run());
+  }
+  keep_nccl_tables_of(services_.nccl_table_directory, runs);
+}
+
+JobRun* JobTable::find(const std::string& name) {
+  const auto found = jobs_.find(name);
+  return found == jobs_.end() ? nullptr : found->second.get();
+}
+
+JobRun* JobTable::find_run(std::int64_t run) {
+  for (auto& [name, job] : jobs_) {
+    if (job->run() == run) return job.get();
+  }
+  return nullptr;
+}
+
+void JobTable::forget(std::int64_t run) {
+  std::erase_if(jobs_, [run](const auto& entry) { return entry.second->run() == run && !entry.second->active(); });
+}
+
+void JobTable::tick() {
+  for (auto& [name, job] : jobs_) job->tick();
+}
+
+void JobTable::feed_all(const Event& event) {
+  for (auto& [name, job] : jobs_) {
+    if (job->active()) job->feed(event);
+  }
+}
+
+}  // namespace trimtab::coordinator

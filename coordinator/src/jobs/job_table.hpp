@@ -1,0 +1,62 @@
+#pragma once
+
+// The jobs that the coordinator knows: each name's latest run. Submission, restoring, orders. Event loop's thread only.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "jobs/job_run.hpp"
+#include "services.hpp"
+
+namespace trimtab::coordinator {
+
+struct Submitted {
+  JobRun* job = nullptr;     // owned by the table
+  bool was_running = false;  // the same document was handed in before, and that run is not over
+};
+
+// Of jobs that are known: each stays in memory until its run is forgotten.
+struct JobLimits {
+  std::size_t unfinished_of_tenant = 256;
+  std::size_t all = 4096;  // those that are over, too
+};
+
+class JobTable {
+ public:
+  explicit JobTable(Services& services, JobLimits limits = {}) : services_(services), limits_(limits) {}
+
+  // Takes up what an earlier coordinator left.
+  [[nodiscard]] Status restore();
+  // The error is kNo when another job of this name runs already or there are too many, kBadInput when the job cannot be
+  // tuned as it asks.
+  // A name belongs to the tenant who used it first: the job's files on the nodes go by it.
+  [[nodiscard]] Result<Submitted> submit(Job job, bool tune, const std::string& tenant = "*");
+  [[nodiscard]] JobRun* find(const std::string& name);
+  [[nodiscard]] JobRun* find_run(std::int64_t run);
+  [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }
+  // False where a stored job cannot be read: there may be others.
+  [[nodiscard]] bool knows_all() const { return !left_alone_; }
+
+  // A run that is over, and begins to be removed from the store.
+  void forget(std::int64_t run);
+
+  void tick();
+  void feed_all(const Event& event);
+
+ private:
+  void remove_old_files() const;
+  [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;
+
+  Services& services_;
+  JobLimits limits_;
+  bool left_alone_ = false;  // a stored job cannot be read: nobody knows which files are its
+  std::map<std::string, std::unique_ptr<JobRun>> jobs_;
+};
+
+// Why the job cannot be tuned by this release; ok when it can.
+[[nodiscard]] Status check_job(const Job& job, bool tune);
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,111 @@
+#include "jobs/measured_timelines.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "schema/json_nesting.hpp"
+#include "schema/plan.hpp"
+#include "schema/timeline.hpp"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxBars = 4096;
+// The longest kind's name and two numbers of 20 digits, with what stands around them.
+constexpr std::size_t kMaxBarBytes = 64;
+constexpr std::size_t kMaxBytes = kMaxBars * kMaxBarBytes;
+constexpr std::size_t kLevels = 2;
+// Beginnings of one step further apart than this are clocks of different nodes.
+constexpr std::uint64_t kSameClockNs = 10'000'000'000;
+
+bool is_bar(const json& bar) {
+  return bar.is_array() && bar.size() == 3 && bar[0].is_string() && bar[1].is_number_unsigned() &&
+         bar[2].is_number_unsigned() && bar[1].get<std::uint64_t>() <= bar[2].get<std::uint64_t>() &&
+         timeline_kind_named(bar[0].get_ref<const std::string&>());
+}
+
+// Its tree takes many times its bytes, so both bounds come before it is built.
+json parse_bars(const std::string& bars_json) {
+  if (bars_json.size() > kMaxBytes || !json_nested_within(bars_json, kLevels)) return json::value_t::discarded;
+  return json::parse(bars_json, nullptr, false);
+}
+
+double milliseconds(const json& nanoseconds) {
+  return static_cast<double>(nanoseconds.get<std::uint64_t>()) / 1e6;
+}
+
+}  // namespace
+
+Status MeasuredTimelines::add(const PlanText& plan, std::int32_t rank, std::uint64_t begin_ns,
+                              const std::string& bars_json) {
+  const json bars = parse_bars(bars_json);
+  if (!bars.is_array() || bars.size() > kMaxBars || !std::ranges::all_of(bars, is_bar)) {
+    return bad_input("a timeline must be a list of at most 4096 [kind, begin_ns, end_ns], in at most " +
+                     std::to_string(kMaxBytes) + " bytes");
+  }
+  auto known = plans_.find(plan.hash);
+  if (known == plans_.end()) known = plans_.emplace(plan.hash, stages_of(plan.json)).first;
+  const auto drawn = known->second.find(rank);
+  if (drawn == known->second.end()) return {};
+  Picture picture{begin_ns, {}};
+  picture.bars.reserve(bars.size());
+  for (const json& bar : bars) {
+    picture.bars.push_back(
+        {*timeline_kind_named(bar[0].get_ref<const std::string&>()), milliseconds(bar[1]), milliseconds(bar[2])});
+  }
+  drawn->second = std::move(picture);
+  return {};
+}
+
+MeasuredTimelines::Stages MeasuredTimelines::stages_of(const std::string& plan_json) {
+  const auto plan = parse_plan(plan_json, "plan");
+  Stages stages;
+  if (!plan.ok()) return stages;
+  for (const Stage& stage : plan->stages) stages[stage.devices.front()];
+  return stages;
+}
+
+void MeasuredTimelines::keep(const std::function<bool(const std::string& hash)>& wanted) {
+  std::erase_if(plans_, [&wanted](const auto& plan) { return !wanted(plan.first); });
+}
+
+std::size_t MeasuredTimelines::pictures() const {
+  std::size_t count = 0;
+  for (const auto& [hash, stages] : plans_) {
+    for (const auto& [device, picture] : stages) count += picture.bars.empty() ? 0 : 1;
+  }
+  return count;
+}
+
+std::string MeasuredTimelines::timeline_json(const std::string& hash, const std::string& plan_json) const {
+  const auto plan = parse_plan(plan_json, "plan");
+  const auto ranks = plans_.find(hash);
+  if (!plan.ok() || ranks == plans_.end()) return "[]";
+  std::vector<const Picture*> stages;
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const Stage& stage : plan->stages) {
+    const auto picture = ranks->second.find(stage.devices.front());
+    if (picture == ranks->second.end() || picture->second.bars.empty()) return "[]";
+    stages.push_back(&picture->second);
+    first = std::min(first, picture->second.begin_ns);
+  }
+  nlohmann::json events = nlohmann::json::array();
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const std::uint64_t late = stages[stage]->begin_ns - first;
+    const double offset = late < kSameClockNs ? static_cast<double>(late) / 1e6 : 0.0;
+    for (const Bar& bar : stages[stage]->bars) {
+      events.push_back({{"stage", stage},
+                        {"kind", to_string(bar.kind)},
+                        {"microbatch", -1},
+                        {"begin_ms", bar.begin_ms + offset},
+                        {"end_ms", bar.end_ms + offset}});
+    }
+  }
+  return events.dump();
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,74 @@
+#include "jobs/retention.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace trimtab::coordinator {
+
+void Retention::tick() {
+  const Nanoseconds now = services_.clock.monotonic();
+  if (const Nanoseconds jump = clocks_.look(now, services_.clock.wall()); jump.count() != 0) {
+    spdlog::warn("the wall clock has jumped by {} s: until it has been steady for a day, what is over is kept",
+                 std::chrono::duration_cast<std::chrono::seconds>(jump).count());
+  }
+  if (now < next_look_) return;
+  if (!forget_some()) next_look_ = now + kPeriod;
+}
+
+bool Retention::forget_some() {
+  const std::int64_t now_ns = services_.clock.wall().count();
+  bool more = false;
+  for (const auto& outcome : {forget_of_runs(now_ns), forget_of_audit(now_ns), fold_costs()}) {
+    if (outcome.ok()) {
+      more = more || *outcome;
+      continue;
+    }
+    ++services_.counters.retention_failures;
+    spdlog::warn("what is over is kept a while longer: {}", outcome.error().message);
+    return false;
+  }
+  return more;
+}
+
+bool Retention::may_go(Nanoseconds limit) const {
+  return limit.count() != 0 && clocks_.tells(limit, services_.clock.monotonic());
+}
+
+Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
+  if (!may_go(limits_.jobs)) return false;
+  const auto limit = static_cast<std::int64_t>(unreadable_.size()) + 1;
+  TRIMTAB_TRY(const auto runs, services_.store.runs_over(now_ns - limits_.jobs.count(), limit));
+  const auto due = std::ranges::find_if(runs, [this](std::int64_t run) { return !unreadable_.contains(run); });
+  if (due == runs.end()) return false;
+  const auto done = services_.store.forget_run(*due, kRunRows);
+  if (!done.ok() && done.error().kind == ErrorKind::kBadInput) {
+    spdlog::error("run {} is kept, its state cannot be read: {}", *due, done.error().message);
+    unreadable_.insert(*due);
+    return true;
+  }
+  if (!done.ok()) return done.error();
+  jobs_.forget(*due);
+  if (*done) ++services_.counters.runs_forgotten;
+  return true;
+}
+
+Result<bool> Retention::forget_of_audit(std::int64_t now_ns) {
+  const Nanoseconds now = services_.clock.monotonic();
+  if (!may_go(limits_.audit) || now < next_audit_) return false;
+  TRIMTAB_TRY(const std::uint64_t removed,
+              services_.store.forget_audit(now_ns - limits_.audit.count(), kAuditRows, now_ns));
+  services_.counters.audit_forgotten += removed;
+  if (removed > 0 && removed < static_cast<std::uint64_t>(kAuditRows))
+    next_audit_ = now + limits_.audit / kAuditRemovals;
+  return removed == static_cast<std::uint64_t>(kAuditRows);
+}
+
+// By no age on the wall clock, and nothing is lost by it: done also while that cannot be trusted.
+Result<bool> Retention::fold_costs() {
+  auto more = idle_origins_.fold_some();
+  if (!more.ok()) return wrap("cannot fold the costs of idle origins", more.error());
+  return more;
+}
+
+}  // namespace trimtab::coordinator

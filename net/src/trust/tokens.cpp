@@ -1,0 +1,217 @@
+#include "net/tokens.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <utility>
+
+#include "trust/openssl_handles.hpp"
+#include "trust/watched_file.hpp"
+
+namespace trimtab::net {
+
+namespace {
+
+constexpr std::size_t kHashBytes = 32;
+constexpr std::size_t kTokenBytes = 32;
+constexpr std::string_view kHashName = "sha256:";
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles{
+    {{Role::kView, "view"}, {Role::kOperate, "operate"}, {Role::kAgent, "agent"}}};
+
+std::string to_hexadecimal(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += kDigits[value >> 4U];
+    text += kDigits[value & 15U];
+  }
+  return text;
+}
+
+std::optional<std::string> from_hexadecimal(std::string_view text) {
+  if (text.size() != kHashBytes * 2) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const auto high = kDigits.find(text[i]);
+    const auto low = kDigits.find(text[i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  return bytes;
+}
+
+std::string hash_of(std::string_view token) {
+  std::string hash(kHashBytes, '\0');
+  const bool hashed = EVP_Digest(token.data(), token.size(), reinterpret_cast<unsigned char*>(hash.data()), nullptr,
+                                 EVP_sha256(), nullptr) == 1;
+  return hashed ? hash : "";
+}
+
+bool plain_word(std::string_view word) {
+  return !word.empty() && word.size() <= 64 &&
+         word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@-") ==
+             std::string_view::npos;
+}
+
+Status check(const TokenOwner& owner) {
+  const bool known_tenant = owner.tenant == kEveryTenant || is_tenant_name(owner.tenant);
+  if (plain_word(owner.name) && known_tenant) return {};
+  return bad_input("a token's name and tenant have 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-' (a tenant may be '" +
+                   std::string(kEveryTenant) + "'), but they are '" + owner.name + "' and '" + owner.tenant + "'");
+}
+
+}  // namespace
+
+bool is_tenant_name(std::string_view name) {
+  return plain_word(name);
+}
+
+std::string_view to_string(Role role) {
+  for (const auto& [known, text] : kRoles) {
+    if (known == role) return text;
+  }
+  return "unknown";
+}
+
+std::optional<Role> parse_role(std::string_view text) {
+  for (const auto& [role, known] : kRoles) {
+    if (known == text) return role;
+  }
+  return std::nullopt;
+}
+
+Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
+  Tokens tokens;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    TokenOwner owner;
+    std::string role;
+    std::string hash;
+    std::string more;
+    if (!(words >> owner.name)) continue;
+    words >> role >> owner.tenant >> hash;
+    const auto known = parse_role(role);
+    const auto bytes = hash.starts_with(kHashName) ? from_hexadecimal(hash.substr(kHashName.size())) : std::nullopt;
+    // The line itself is not repeated: somebody may have written a token there.
+    if (!known || !bytes || words >> more || !check(owner).ok()) {
+      return bad_input(source + ":" + std::to_string(number) +
+                       ": a token's line is NAME ROLE TENANT sha256:HEX, the role view, operate or agent; "
+                       "'trimtab token add NAME --role ROLE --tokens " +
+                       source + "' writes it");
+    }
+    owner.role = *known;
+    tokens.entries_.push_back({std::move(owner), *bytes});
+  }
+  return tokens;
+}
+
+std::string Tokens::text() const {
+  std::string text = "# name role tenant hash\n";
+  for (const Entry& entry : entries_) {
+    text += entry.owner.name + " " + std::string(to_string(entry.owner.role)) + " " + entry.owner.tenant + " " +
+            std::string(kHashName) + to_hexadecimal(entry.hash) + "\n";
+  }
+  return text;
+}
+
+std::optional<TokenOwner> Tokens::find(std::string_view token) const {
+  const std::string hash = hash_of(token);
+  const Entry* found = nullptr;
+  for (const Entry& entry : entries_) {
+    const bool same = hash.size() == kHashBytes && CRYPTO_memcmp(hash.data(), entry.hash.data(), kHashBytes) == 0;
+    if (same && !token.empty()) found = &entry;
+  }
+  return found == nullptr ? std::nullopt : std::optional(found->owner);
+}
+
+Status Tokens::add(const TokenOwner& owner, std::string_view token) {
+  TRIMTAB_TRY_STATUS(check(owner));
+  for (const Entry& entry : entries_) {
+    if (entry.owner.name == owner.name) return no("there is a token of the name '" + owner.name + "' already");
+  }
+  const std::string hash = hash_of(token);
+  if (hash.empty()) return unavailable("couldn't hash the token: " + openssl_error());
+  entries_.push_back({owner, hash});
+  return {};
+}
+
+bool Tokens::remove(std::string_view name) {
+  return std::erase_if(entries_, [&](const Entry& entry) { return entry.owner.name == name; }) > 0;
+}
+
+std::vector<TokenOwner> Tokens::owners() const {
+  std::vector<TokenOwner> owners;
+  for (const Entry& entry : entries_) owners.push_back(entry.owner);
+  return owners;
+}
+
+bool Tokens::has_several_tenants() const {
+  const std::string* first = nullptr;
+  for (const Entry& entry : entries_) {
+    if (!may(entry.owner.role, Role::kOperate)) continue;
+    if (first != nullptr && *first != entry.owner.tenant) return true;
+    first = &entry.owner.tenant;
+  }
+  return false;
+}
+
+Result<std::string> new_token() {
+  std::string bytes(kTokenBytes, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1) {
+    return unavailable("couldn't draw a token: " + openssl_error());
+  }
+  return "tt_" + to_hexadecimal(bytes);
+}
+
+struct TokenFile::Implementation {
+  explicit Implementation(const std::string& path) : file(path) {}
+
+  Status read() {
+    TRIMTAB_TRY(const std::string text, file.read(false));
+    TRIMTAB_TRY(tokens, Tokens::parse(text, file.path()));
+    return {};
+  }
+
+  WatchedFile file;
+  Tokens tokens;
+};
+
+TokenFile::TokenFile(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
+TokenFile::~TokenFile() = default;
+
+Result<std::unique_ptr<TokenFile>> TokenFile::load(const std::string& path) {
+  auto implementation = std::make_unique<Implementation>(path);
+  TRIMTAB_TRY_STATUS(implementation->read());
+  return std::unique_ptr<TokenFile>(new TokenFile(std::move(implementation)));
+}
+
+Result<bool> TokenFile::reload(bool in_any_case) {
+  if (!in_any_case && !implementation_->file.changed()) return false;
+  TRIMTAB_TRY_STATUS(implementation_->read());
+  return true;
+}
+
+const Tokens& TokenFile::tokens() const {
+  return implementation_->tokens;
+}
+
+Result<std::string> read_token(const std::string& path) {
+  WatchedFile file(path);
+  TRIMTAB_TRY(std::string text, file.read(true));
+  const auto end = text.find_last_not_of(" \t\r\n");
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  if (text.empty() || text.find_first_of(" \t\r\n") != std::string::npos) {
+    return bad_input(path + " must hold one token and nothing else");
+  }
+  return text;
+}
+
+}  // namespace trimtab::net

@@ -1,0 +1,287 @@
+#include "schema/cost_database.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "costs/batch_insertion.hpp"
+#include "costs/cost_merge.hpp"
+#include "costs/cost_tables.hpp"
+#include "costs/cost_values.hpp"
+#include "costs/origin_findings.hpp"
+#include "schema/database.hpp"
+#include "schema/server_inspection.hpp"
+
+namespace trimtab {
+
+namespace {
+
+using cost_tables::CostPlace;
+using cost_tables::CostQuery;
+
+constexpr std::size_t kFoldedAtOnce = 16;
+
+DatabaseMode database_mode(OpenMode mode) {
+  return mode == OpenMode::kCreate      ? DatabaseMode::kCreate
+         : mode == OpenMode::kReadWrite ? DatabaseMode::kReadWrite
+                                        : DatabaseMode::kReadOnly;
+}
+
+// Of keys up to and with an id: none is ever removed, and a file gives ids in their order.
+struct KeyCount {
+  std::uint64_t count = 0;
+  std::int64_t last = 0;
+};
+
+Status check_batch(const BatchId& batch, const std::string& source) {
+  if (batch.origin.empty() || source.empty()) return bad_input("a batch of costs needs an origin and a source");
+  if (batch.number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return bad_input("batches are numbered below 2^63, found " + std::to_string(batch.number));
+  }
+  return {};
+}
+
+Error keyless(std::int64_t id) {
+  return bad_input("a stored cost names the key " + std::to_string(id) +
+                   ", which is not there; the database is damaged");
+}
+
+}  // namespace
+
+struct CostDatabase::Implementation {
+  Database database;
+  KnownRows known = {};
+  KeyCount keys = {};
+
+  // All that is there of one moment.
+  template <typename Each>
+  Status read(const CostQuery& query, const Each& each) const {
+    return database.snapshot([&] { return cost_tables::read_values(database, query, each); });
+  }
+};
+
+CostDatabase::CostDatabase(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+CostDatabase::CostDatabase(CostDatabase&&) noexcept = default;
+CostDatabase& CostDatabase::operator=(CostDatabase&&) noexcept = default;
+CostDatabase::~CostDatabase() = default;
+
+Result<CostDatabase> CostDatabase::open(const std::string& name, OpenMode mode) {
+  TRIMTAB_TRY(Database database, Database::open(name, database_mode(mode), cost_tables::migrations()));
+  return CostDatabase(std::make_unique<Implementation>(Implementation{std::move(database)}));
+}
+
+const std::string& CostDatabase::name() const {
+  return implementation_->database.name();
+}
+
+const std::string& CostDatabase::backup() const {
+  return implementation_->database.backup();
+}
+
+Result<bool> CostDatabase::add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
+                                     const std::vector<Cost>& costs) {
+  const CostBatch one{batch, fingerprint, source, costs};
+  TRIMTAB_TRY(const auto is_new, add_batches({&one, 1}));
+  return bool{is_new.front()};
+}
+
+Result<std::vector<bool>> CostDatabase::add_batches(std::span<const CostBatch> batches) {
+  for (const CostBatch& batch : batches) TRIMTAB_TRY_STATUS(check_batch(batch.id, batch.source));
+  std::vector<bool> is_new;
+  if (batches.empty()) return is_new;
+  std::optional<BatchInsertion> insertion;
+  const auto insert_all = [&]() -> Status {
+    insertion.emplace(implementation_->database, batches, implementation_->known);
+    TRIMTAB_TRY(is_new, insertion->run());
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(implementation_->database.transaction(insert_all));
+  insertion->tell(implementation_->known);
+  return is_new;
+}
+
+Result<OriginFindings> CostDatabase::compare(const OriginNumbers& said) {
+  return find_of_origin(implementation_->database, said);
+}
+
+Result<std::vector<UnfoldedOrigin>> CostDatabase::unfolded_origins(std::int64_t after, std::size_t most) const {
+  return cost_tables::unfolded_origins(implementation_->database, after, most);
+}
+
+Result<std::size_t> CostDatabase::fold_origins(std::span<const std::string> names) {
+  std::size_t done = 0;
+  if (names.empty()) return done;
+  Database& database = implementation_->database;
+  const auto fold = [&]() -> Status {
+    TRIMTAB_TRY(done, cost_tables::fold_some(database, names.first(std::min(names.size(), kFoldedAtOnce))));
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(database.transaction(fold));
+  return done;
+}
+
+Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
+                                              const std::string& source) const {
+  const Database& database = implementation_->database;
+  std::map<std::pair<std::int64_t, CostSource>, Statistics> merged;
+  std::map<std::int64_t, CostKey> keys;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(keys, cost_tables::read_keys(database, kinds));
+    CostQuery query{fingerprint_hash, source, std::nullopt};
+    if (!kinds.empty()) query.keys.emplace();
+    for (const auto& [id, key] : keys) {
+      if (query.keys) query.keys->insert(id);
+    }
+    return cost_tables::read_values(database, query, [&](const CostPlace& place, const Statistics& one) {
+      merged[{place.key, parse_cost_source(place.source)}].merge(one);
+    });
+  };
+  TRIMTAB_TRY_STATUS(database.snapshot(read));
+  std::vector<Cost> result;
+  for (auto& [place, statistics] : merged) {
+    const auto key = keys.find(place.first);
+    if (key == keys.end()) return keyless(place.first);
+    result.push_back({key->second, std::move(statistics), place.second});
+  }
+  std::ranges::sort(result,
+                    [](const Cost& a, const Cost& b) { return std::tie(a.key, a.source) < std::tie(b.key, b.source); });
+  return result;
+}
+
+Result<std::optional<Cost>> CostDatabase::find(const std::string& fingerprint_hash, const CostKey& key,
+                                               const std::string& source) const {
+  const CostKey known = canonical(key);
+  TRIMTAB_TRY(const auto id, cost_tables::find_key(implementation_->database, known));
+  if (!id) return std::optional<Cost>();
+  std::map<std::string, Statistics> sources;
+  TRIMTAB_TRY_STATUS(
+      implementation_->read({fingerprint_hash, source, std::set<std::int64_t>{*id}},
+                            [&](const CostPlace& place, const Statistics& one) { sources[place.source].merge(one); }));
+  if (sources.empty()) return std::optional<Cost>();
+  if (sources.size() > 1) {
+    return bad_input("the cost " + describe(known) + " is of " + std::to_string(sources.size()) + " sources ('" +
+                     sources.begin()->first + "', '" + sources.rbegin()->first + "', ...): name one");
+  }
+  const auto& [text, statistics] = *sources.begin();
+  return std::optional(Cost{known, statistics, parse_cost_source(text)});
+}
+
+Result<std::vector<CostRow>> CostDatabase::rows() const {
+  const Database& database = implementation_->database;
+  cost_tables::CostSums merged;
+  std::map<std::int64_t, CostKey> keys;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(keys, cost_tables::read_keys(database, {}));
+    return cost_tables::read_values(database, {},
+                                    [&](const CostPlace& place, const Statistics& one) { merged[place].merge(one); });
+  };
+  TRIMTAB_TRY_STATUS(database.snapshot(read));
+  std::vector<CostRow> result;
+  for (auto& [place, statistics] : merged) {
+    const auto key = keys.find(place.key);
+    if (key == keys.end()) return keyless(place.key);
+    result.push_back(
+        {place.fingerprint, place.source, {key->second, std::move(statistics), parse_cost_source(place.source)}});
+  }
+  std::ranges::sort(result, [](const CostRow& a, const CostRow& b) {
+    return std::tie(a.fingerprint, a.source, a.cost.key) < std::tie(b.fingerprint, b.source, b.cost.key);
+  });
+  return result;
+}
+
+Result<std::vector<Fingerprint>> CostDatabase::fingerprints() const {
+  TRIMTAB_TRY(const auto rows, implementation_->database.query("SELECT json FROM fingerprints ORDER BY hash"));
+  std::vector<Fingerprint> result;
+  for (const Row& row : rows) {
+    TRIMTAB_TRY(Fingerprint fingerprint, parse_fingerprint(as_text(row[0]), implementation_->database.name()));
+    result.push_back(std::move(fingerprint));
+  }
+  return result;
+}
+
+Result<std::uint64_t> CostDatabase::cost_count() const {
+  std::uint64_t count = 0;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(const auto places, cost_tables::read_places(implementation_->database));
+    count = places.size();
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(implementation_->database.snapshot(read));
+  return count;
+}
+
+// On a server a lower id may be committed later, and an older copy may have been restored: all keys are counted there.
+Result<std::uint64_t> CostDatabase::key_count() const {
+  const Database& database = implementation_->database;
+  KeyCount& known = implementation_->keys;
+  if (names_server(database.name())) known = {};
+  TRIMTAB_TRY(const auto rows,
+              database.query("SELECT COUNT(*), COALESCE(MAX(id), ?1) FROM cost_keys WHERE id > ?1", {known.last}));
+  known.count += static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
+  known.last = as_integer(rows[0][1]);
+  return std::uint64_t{known.count};
+}
+
+Result<std::optional<Bytes>> CostDatabase::used_bytes() const {
+  const Database& database = implementation_->database;
+  if (names_server(database.name())) return std::optional<Bytes>();
+  TRIMTAB_TRY(const auto rows, database.query("SELECT (page_count - freelist_count) * page_size "
+                                              "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"));
+  return std::optional<Bytes>(as_integer(rows.at(0)[0]));
+}
+
+Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
+  TRIMTAB_TRY(Database theirs, Database::open(other, DatabaseMode::kReadOnly, cost_tables::migrations()));
+  Database& ours = implementation_->database;
+  std::uint64_t added = 0;
+  const auto merge = [&]() -> Status {
+    TRIMTAB_TRY(added, merge_costs(ours, theirs));
+    return {};
+  };
+  // Their writer may go on, we see one moment.
+  TRIMTAB_TRY_STATUS(theirs.snapshot([&] { return ours.transaction(merge); }));
+  return added;
+}
+
+Status CostDatabase::put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json) {
+  return implementation_->database.execute(
+      "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 1, ?) ON CONFLICT (fingerprint, name) "
+      "DO UPDATE SET revision = facts.revision + 1, json = excluded.json",
+      {fingerprint_hash, name, json});
+}
+
+// A fact that is not there is stored empty first, so that two who make it wait for each other.
+Status CostDatabase::change_fact(const std::string& fingerprint_hash, const std::string& name,
+                                 const FactChange& change) {
+  Database& database = implementation_->database;
+  return database.transaction([&]() -> Status {
+    TRIMTAB_TRY_STATUS(
+        database.execute("INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 0, '') "
+                         "ON CONFLICT (fingerprint, name) DO NOTHING",
+                         {fingerprint_hash, name}));
+    TRIMTAB_TRY(const auto rows, database.query("SELECT revision, json FROM facts WHERE fingerprint = ? AND name = ?" +
+                                                    database.row_lock(),
+                                                {fingerprint_hash, name}));
+    const bool known = as_integer(rows.at(0)[0]) > 0;
+    return put_fact(fingerprint_hash, name, change(known ? &as_text(rows[0][1]) : nullptr));
+  });
+}
+
+Result<std::optional<std::string>> CostDatabase::fact(const std::string& fingerprint_hash,
+                                                      const std::string& name) const {
+  TRIMTAB_TRY(const auto rows,
+              implementation_->database.query("SELECT json FROM facts WHERE fingerprint = ? AND name = ?",
+                                              {fingerprint_hash, name}));
+  return rows.empty() ? std::optional<std::string>() : std::optional(as_text(rows[0][0]));
+}
+
+Result<ServerInspection> inspect_cost_server(const std::string& name) {
+  return inspect_server(name, cost_tables::migrations(), false);
+}
+
+}  // namespace trimtab

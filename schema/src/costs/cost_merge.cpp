@@ -1,0 +1,162 @@
+#include "costs/cost_merge.hpp"
+
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "costs/cost_tables.hpp"
+#include "costs/cost_values.hpp"
+#include "costs/single_batches.hpp"
+#include "documents/json_document.hpp"
+#include "schema/fingerprint.hpp"
+
+namespace trimtab {
+
+namespace {
+
+using cost_tables::CostSums;
+using cost_tables::KeyedCost;
+using cost_tables::Origin;
+using cost_tables::SingleBatch;
+
+class Merge {
+ public:
+  Merge(Database& ours, const Database& theirs) : ours_(ours), theirs_(theirs) {}
+
+  Result<std::uint64_t> run() {
+    TRIMTAB_TRY_STATUS(merge_fingerprints());
+    TRIMTAB_TRY_STATUS(read_keys());
+    TRIMTAB_TRY(const auto origins, theirs_.query("SELECT id, folded, name FROM origins ORDER BY name"));
+    for (const Row& row : origins) {
+      TRIMTAB_TRY_STATUS(merge_origin({as_integer(row[0]), as_integer(row[1])}, as_text(row[2])));
+    }
+    TRIMTAB_TRY_STATUS(merge_facts());
+    return added_;
+  }
+
+ private:
+  Status merge_fingerprints() {
+    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT hash, json FROM fingerprints ORDER BY hash"));
+    for (const Row& row : rows) {
+      TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), theirs_.name()));
+      if (hash(fingerprint) != as_text(row[0])) {
+        return bad_input(theirs_.name() + ": fingerprint " + quoted_text(as_text(row[0])) +
+                         " does not match its hash " + hash(fingerprint) + "; it was not written by this program");
+      }
+      TRIMTAB_TRY_STATUS(cost_tables::put_fingerprint(ours_, as_text(row[0]), as_text(row[1])));
+    }
+    return {};
+  }
+
+  // Their ids of cost keys to ours.
+  Status read_keys() {
+    TRIMTAB_TRY(auto keys, cost_tables::read_keys(theirs_, {}));
+    std::set<CostKey> all;
+    for (auto& [their_id, key] : keys) all.insert(key = canonical(std::move(key)));
+    TRIMTAB_TRY(const auto ids, cost_tables::intern_keys(ours_, all));
+    for (const auto& [their_id, key] : keys) keys_[their_id] = ids.at(key);
+    return {};
+  }
+
+  Status merge_origin(const Origin& their, const std::string& name) {
+    TRIMTAB_TRY(auto interned, cost_tables::intern_origins(ours_, {name}));
+    Origin our = interned.at(name);
+    TRIMTAB_TRY(std::set<std::int64_t> known, numbers_of(ours_, our));
+    const std::uint64_t before = static_cast<std::uint64_t>(our.folded) + known.size();
+    if (their.folded > our.folded) TRIMTAB_TRY_STATUS(adopt_folded(our, their, known));
+    const std::uint64_t kept = static_cast<std::uint64_t>(our.folded) + known.size();
+    TRIMTAB_TRY(const std::uint64_t fresh, copy_batches(our, their, known));
+    added_ += kept + fresh - before;
+    return kept + fresh > before ? cost_tables::fold(ours_, our) : Status();
+  }
+
+  // Of the batches that are stored one by one.
+  static Result<std::set<std::int64_t>> numbers_of(const Database& database, const Origin& origin) {
+    TRIMTAB_TRY(const auto rows, database.query("SELECT number FROM batches WHERE origin = ?", {origin.id}));
+    std::set<std::int64_t> numbers;
+    for (const Row& row : rows) numbers.insert(as_integer(row[0]));
+    return numbers;
+  }
+
+  // Their folded sum holds 1 ... n for a greater n than ours, so it contains ours and takes its place.
+  Status adopt_folded(Origin& our, const Origin& their, std::set<std::int64_t>& known) {
+    TRIMTAB_TRY_STATUS(ours_.execute("DELETE FROM costs WHERE origin = ?", {our.id}));
+    TRIMTAB_TRY_STATUS(
+        ours_.execute("DELETE FROM batches WHERE origin = ? AND number <> 0 AND number <= ?", {our.id, their.folded}));
+    our.folded = their.folded;
+    std::erase_if(known, [&](std::int64_t number) { return number != 0 && number <= our.folded; });
+    TRIMTAB_TRY_STATUS(ours_.execute("UPDATE origins SET folded = ? WHERE id = ?", {our.folded, our.id}));
+    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT fingerprint, cost_key, source, statistics FROM costs "
+                                               "WHERE origin = ?",
+                                               {their.id}));
+    CostSums sums;
+    for (const Row& row : rows) {
+      TRIMTAB_TRY(const std::int64_t key, our_key(as_integer(row[1])));
+      TRIMTAB_TRY(Statistics statistics, Statistics::decode(as_text(row[3])));
+      sums[{as_text(row[0]), key, as_text(row[2])}] = std::move(statistics);
+    }
+    return cost_tables::put_costs(ours_, our, sums);
+  }
+
+  // Returns how many were new. Some at a time, so that memory does not grow with their number.
+  Result<std::uint64_t> copy_batches(const Origin& our, const Origin& their, const std::set<std::int64_t>& known) {
+    constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+    std::uint64_t copied = 0;
+    for (std::int64_t last = -1;;) {
+      TRIMTAB_TRY(auto batches, cost_tables::next_batches(theirs_, their, last, kLast));
+      if (batches.empty()) return copied;
+      last = batches.back().number;
+      std::erase_if(batches, [&](const SingleBatch& batch) {
+        return known.contains(batch.number) || (batch.number >= 1 && batch.number <= our.folded);
+      });
+      for (SingleBatch& batch : batches) {
+        batch.origin = our.id;
+        TRIMTAB_TRY(batch.costs, translated(batch.costs));
+      }
+      copied += batches.size();
+      TRIMTAB_TRY_STATUS(cost_tables::insert_batches(ours_, std::move(batches)));
+    }
+  }
+
+  Result<std::string> translated(const std::string& costs) const {
+    TRIMTAB_TRY(const auto decoded, cost_tables::decode_costs(costs));
+    std::string text;
+    for (const KeyedCost& cost : decoded) {
+      TRIMTAB_TRY(const std::int64_t key, our_key(cost.key));
+      cost_tables::append_cost(text, key, cost.statistics);
+    }
+    return text;
+  }
+
+  Result<std::int64_t> our_key(std::int64_t theirs) const {
+    const auto key = keys_.find(theirs);
+    if (key != keys_.end()) return key->second;
+    return bad_input(theirs_.name() + ": a cost has no key; the database is damaged");
+  }
+
+  Status merge_facts() {
+    TRIMTAB_TRY(const auto rows,
+                theirs_.query("SELECT fingerprint, name, revision, json FROM facts ORDER BY fingerprint, name"));
+    return ours_.execute_each(
+        "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint, name) "
+        "DO UPDATE SET revision = excluded.revision, json = excluded.json "
+        "WHERE (excluded.revision, excluded.json) > (facts.revision, facts.json)",
+        rows);
+  }
+
+  Database& ours_;
+  const Database& theirs_;
+  std::map<std::int64_t, std::int64_t> keys_;
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace
+
+Result<std::uint64_t> merge_costs(Database& ours, const Database& theirs) {
+  return Merge(ours, theirs).run();
+}
+
+}  // namespace trimtab

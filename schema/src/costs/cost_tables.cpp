@@ -1,0 +1,174 @@
+#include "costs/cost_tables.hpp"
+
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "cost_migrations.hpp"
+#include "cost_server_migrations.hpp"
+
+namespace trimtab::cost_tables {
+
+namespace {
+
+constexpr std::uint32_t kApplicationId = 0x74724331;  // "trC1"
+constexpr const char* kFindKey =
+    "SELECT id FROM cost_keys WHERE kind = ?1 AND subject = ?2 AND dtype = ?3 AND samples = ?4 AND tp = ?5 "
+    "AND sharding = ?6 AND bytes = ?7 AND group_size = ?8 AND placement = ?9 AND algorithm = ?10 AND protocol = ?11 "
+    "AND channels = ?12 AND kernel_class = ?13";
+// The index of a server's keys holds this instead of their texts.
+constexpr const char* kByDigest =
+    " AND sha256(sha256(kind) || sha256(subject) || sha256(dtype) || sha256(sharding) || sha256(placement) || "
+    "sha256(algorithm) || sha256(protocol) || sha256(kernel_class)) = "
+    "sha256(sha256(?1) || sha256(?2) || sha256(?3) || sha256(?6) || sha256(?9) || sha256(?10) || sha256(?11) || "
+    "sha256(?13))";
+// Another writer may have added the same key since it was looked for.
+constexpr const char* kAddKey =
+    "INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, algorithm, "
+    "protocol, channels, kernel_class) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+
+Result<std::int32_t> int32_of(const Value& value) {
+  const std::int64_t number = as_integer(value);
+  if (number >= 0 && number <= std::numeric_limits<std::int32_t>::max()) return static_cast<std::int32_t>(number);
+  return bad_input("a stored cost key has the number " + std::to_string(number) + ", which is out of range");
+}
+
+Row values_of(const CostKey& key) {
+  return {std::string(to_string(key.kind)),
+          key.subject,
+          key.dtype,
+          std::int64_t{key.samples},
+          std::int64_t{key.tp},
+          key.sharding,
+          key.bytes,
+          std::int64_t{key.group_size},
+          key.placement,
+          key.algorithm,
+          key.protocol,
+          std::int64_t{key.channels},
+          key.kernel_class};
+}
+
+// A file's index that does not fit its table.
+Error not_found_again(const Database& database, const std::string& what) {
+  return bad_input("cost database " + database.name() + ": the " + what +
+                   " was stored and is not found; the database is damaged. Put a backup in its place");
+}
+
+std::string find_key_in(const Database& database) {
+  return names_server(database.name()) ? std::string(kFindKey) + kByDigest : kFindKey;
+}
+
+// Finds what is there of `keys`; returns the others.
+Result<std::vector<CostKey>> find_keys(const Database& database, const std::vector<CostKey>& keys,
+                                       std::map<CostKey, std::int64_t>& ids) {
+  Rows arguments;
+  for (const CostKey& key : keys) arguments.push_back(values_of(key));
+  TRIMTAB_TRY(const auto found, database.query_each(find_key_in(database), arguments));
+  std::vector<CostKey> missing;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (found[i].empty()) {
+      missing.push_back(keys[i]);
+    } else {
+      ids[keys[i]] = as_integer(found[i][0][0]);
+    }
+  }
+  return missing;
+}
+
+}  // namespace
+
+Migrations migrations() {
+  return {kApplicationId,
+          "cost database",
+          {std::begin(kCostMigrations), std::end(kCostMigrations)},
+          {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)}};
+}
+
+Result<CostKey> parse_key(const Row& row, std::size_t first) {
+  CostKey key;
+  TRIMTAB_TRY(key.kind, parse_cost_kind(as_text(row[first])));
+  key.subject = as_text(row[first + 1]);
+  key.dtype = as_text(row[first + 2]);
+  TRIMTAB_TRY(key.samples, int32_of(row[first + 3]));
+  TRIMTAB_TRY(key.tp, int32_of(row[first + 4]));
+  key.sharding = as_text(row[first + 5]);
+  key.bytes = as_integer(row[first + 6]);
+  TRIMTAB_TRY(key.group_size, int32_of(row[first + 7]));
+  key.placement = as_text(row[first + 8]);
+  key.algorithm = as_text(row[first + 9]);
+  key.protocol = as_text(row[first + 10]);
+  TRIMTAB_TRY(key.channels, int32_of(row[first + 11]));
+  key.kernel_class = as_text(row[first + 12]);
+  return key;
+}
+
+Result<std::optional<std::int64_t>> find_key(const Database& database, const CostKey& key) {
+  TRIMTAB_TRY(const auto rows, database.query(find_key_in(database), values_of(key)));
+  if (rows.empty()) return std::optional<std::int64_t>();
+  return std::optional(as_integer(rows[0][0]));
+}
+
+Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const std::set<CostKey>& keys) {
+  std::map<CostKey, std::int64_t> ids;
+  TRIMTAB_TRY(const auto missing, find_keys(database, {keys.begin(), keys.end()}, ids));
+  if (missing.empty()) return ids;
+  Rows arguments;
+  for (const CostKey& key : missing) arguments.push_back(values_of(key));
+  TRIMTAB_TRY_STATUS(database.execute_each(kAddKey, arguments));
+  TRIMTAB_TRY(const auto still_missing, find_keys(database, missing, ids));
+  if (!still_missing.empty()) return not_found_again(database, "key of " + still_missing.front().subject);
+  return ids;
+}
+
+Result<std::map<std::string, Origin>> intern_origins(Database& database, const std::set<std::string>& names) {
+  const std::string find = "SELECT id, folded, node FROM origins WHERE name = ?" + database.row_lock();
+  std::map<std::string, Origin> origins;
+  // Those that are not there; in order of name, as every writer locks them.
+  const auto look = [&](const std::set<std::string>& wanted) -> Result<std::set<std::string>> {
+    Rows arguments;
+    for (const std::string& name : wanted) arguments.push_back({name});
+    TRIMTAB_TRY(const auto found, database.query_each(find, arguments));
+    std::set<std::string> missing;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::string& name = as_text(arguments[i][0]);
+      if (found[i].empty()) {
+        missing.insert(name);
+      } else {
+        origins[name] = {as_integer(found[i][0][0]), as_integer(found[i][0][1]), as_text(found[i][0][2])};
+      }
+    }
+    return missing;
+  };
+  TRIMTAB_TRY(const auto missing, look(names));
+  if (missing.empty()) return origins;
+  Rows arguments;
+  for (const std::string& name : missing) arguments.push_back({name});
+  TRIMTAB_TRY_STATUS(database.execute_each("INSERT INTO origins (name) VALUES (?) ON CONFLICT DO NOTHING", arguments));
+  TRIMTAB_TRY(const auto still_missing, look(missing));
+  if (!still_missing.empty()) return not_found_again(database, "origin " + *still_missing.begin());
+  return origins;
+}
+
+Status put_nodes(Database& database, const std::vector<Origin>& origins) {
+  Rows arguments;
+  for (const Origin& origin : origins) arguments.push_back({origin.node, origin.id});
+  return database.execute_each("UPDATE origins SET node = ? WHERE id = ?", arguments);
+}
+
+Status put_costs(Database& database, const Origin& origin, const CostSums& sums) {
+  Rows arguments;
+  for (const auto& [place, statistics] : sums) {
+    arguments.push_back({place.fingerprint, place.key, place.source, origin.id, statistics.encode()});
+  }
+  return database.execute_each(
+      "INSERT INTO costs (fingerprint, cost_key, source, origin, statistics) VALUES (?, ?, ?, ?, ?) "
+      "ON CONFLICT (fingerprint, cost_key, source, origin) DO UPDATE SET statistics = excluded.statistics",
+      arguments);
+}
+
+Status put_fingerprint(Database& database, const std::string& hash, const std::string& json) {
+  return database.execute("INSERT INTO fingerprints (hash, json) VALUES (?, ?) ON CONFLICT DO NOTHING", {hash, json});
+}
+
+}  // namespace trimtab::cost_tables

@@ -1,0 +1,99 @@
+#include "schema/database.hpp"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/check.hpp"
+#include "postgres/postgres_database.hpp"
+#include "store/database_backend.hpp"
+#include "store/sqlite_database.hpp"
+
+namespace trimtab {
+
+bool names_server(std::string_view name) {
+  return name.starts_with("postgresql://") || name.starts_with("postgres://");
+}
+
+std::optional<Bytes> bytes_on_disk(const std::string& name) {
+  std::error_code absent;
+  const auto file = names_server(name) ? 0 : std::filesystem::file_size(name, absent);
+  if (names_server(name) || absent) return std::nullopt;
+  const auto log = std::filesystem::file_size(name + "-wal", absent);
+  return static_cast<Bytes>(file + (absent ? 0 : log));
+}
+
+Database::Database(std::unique_ptr<DatabaseBackend> backend) : backend_(std::move(backend)) {}
+Database::Database(Database&&) noexcept = default;
+Database& Database::operator=(Database&&) noexcept = default;
+Database::~Database() = default;
+
+Result<Database> Database::open(const std::string& name, DatabaseMode mode, const Migrations& migrations,
+                                bool exclusive) {
+  TRIMTAB_ASSERT(migrations.application_id != 0 && !migrations.steps.empty(), "a kind of file needs an id and tables");
+  const auto open_backend = names_server(name) ? open_postgres : open_sqlite;
+  TRIMTAB_TRY(auto backend, open_backend(name, mode, migrations, exclusive));
+  return Database(std::move(backend));
+}
+
+Status Database::execute(const std::string& sql, const Row& arguments) {
+  TRIMTAB_TRY_STATUS(backend_->change(sql, arguments));
+  return {};
+}
+
+Result<Rows> Database::execute_returning(const std::string& sql, const Row& arguments) {
+  return backend_->change(sql, arguments);
+}
+
+Status Database::execute_each(const std::string& sql, const Rows& arguments) {
+  return backend_->change_each(sql, arguments);
+}
+
+Result<Rows> Database::query(const std::string& sql, const Row& arguments) const {
+  return backend_->query(sql, arguments);
+}
+
+Result<std::vector<Rows>> Database::query_each(const std::string& sql, const Rows& arguments) const {
+  return backend_->query_each(sql, arguments);
+}
+
+Status Database::transaction(const std::function<Status()>& body) {
+  return backend_->transaction(body);
+}
+
+Status Database::snapshot(const std::function<Status()>& body) const {
+  return backend_->snapshot(body);
+}
+
+std::string Database::row_lock() const {
+  return backend_->row_lock();
+}
+
+const std::string& Database::name() const {
+  return backend_->name();
+}
+
+const std::string& Database::backup() const {
+  return backend_->backup();
+}
+
+std::int64_t as_integer(const Value& value) {
+  const auto* integer = std::get_if<std::int64_t>(&value);
+  TRIMTAB_ASSERT(integer != nullptr, "the column holds an integer");
+  return *integer;
+}
+
+double as_real(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  const auto* real = std::get_if<double>(&value);
+  TRIMTAB_ASSERT(real != nullptr, "the column holds a number");
+  return *real;
+}
+
+const std::string& as_text(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  TRIMTAB_ASSERT(text != nullptr, "the column holds a text");
+  return *text;
+}
+
+}  // namespace trimtab

@@ -1,0 +1,224 @@
+#include "store/database_open.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+#include <sqlite3.h>
+
+#include "schema/durable_file.hpp"
+#include "store/database_place.hpp"
+#include "store/table_shapes.hpp"
+
+namespace trimtab {
+
+namespace {
+
+constexpr int kBusyTimeoutMs = 5000;
+
+std::int64_t number(SQLite::Database& connection, const char* sql) {
+  return connection.execAndGet(sql).getInt64();
+}
+
+std::int64_t version_of(SQLite::Database& connection) {
+  return number(connection, "PRAGMA user_version");
+}
+
+// A file that was never written, or whose creation was cut off before it counted.
+bool is_new(SQLite::Database& connection) {
+  return number(connection, "SELECT count(*) FROM sqlite_master") == 0 && version_of(connection) == 0 &&
+         number(connection, "PRAGMA application_id") == 0;
+}
+
+// file:PATH?immutable=1, with the characters escaped that mean something in a URI.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (const char character : std::filesystem::absolute(path).string()) {
+    const bool special = character == '%' || character == '?' || character == '#';
+    uri += special ? (character == '%' ? "%25" : character == '?' ? "%3f" : "%23") : std::string(1, character);
+  }
+  return uri + "?immutable=1";
+}
+
+void run_steps(SQLite::Database& connection, std::int64_t from, const Migrations& migrations) {
+  for (std::size_t i = static_cast<std::size_t>(from); i < migrations.steps.size(); ++i) {
+    connection.exec(migrations.steps[i]);
+  }
+  connection.exec("PRAGMA user_version = " + std::to_string(migrations.steps.size()));
+}
+
+// In one transaction of the rollback journal, application id included: a kill leaves an empty file, never half of ours.
+void create(SQLite::Database& connection, const Migrations& migrations) {
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::EXCLUSIVE);
+  if (is_new(connection)) {
+    connection.exec("PRAGMA application_id = " + std::to_string(static_cast<std::int32_t>(migrations.application_id)));
+    run_steps(connection, 0, migrations);
+  }
+  transaction.commit();
+}
+
+// On the disk before the upgrade is: else a power cut could leave the new file and no copy of the old one.
+Result<std::string> back_up(SQLite::Database& connection, const std::string& path, std::int64_t version) {
+  const std::string backup = path + ".v" + std::to_string(version) + ".backup";
+  const std::string unfinished = backup + ".tmp";
+  std::remove(unfinished.c_str());
+  SQLite::Statement copy(connection, "VACUUM INTO ?");
+  copy.bind(1, unfinished);
+  copy.exec();
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  if (reaches_disk(unfinished) && std::rename(unfinished.c_str(), backup.c_str()) == 0 && reaches_disk(directory)) {
+    return backup;
+  }
+  return unavailable("cannot write the backup " + backup + ", so the database was not upgraded: " +
+                     std::strerror(errno) + ". Check the disk and its free space, then try again");
+}
+
+void check(int result, const char* failed) {
+  if (result == SQLITE_OK) return;
+  throw SQLite::Exception(std::string(failed) + ": " + sqlite3_errstr(result), result & 0xff);
+}
+
+sqlite3_int64 size_of(sqlite3_file* file, const char* failed) {
+  sqlite3_int64 size = 0;
+  if (file != nullptr && file->pMethods != nullptr) check(file->pMethods->xFileSize(file, &size), failed);
+  return size;
+}
+
+// A creation that fails cuts the file off again, which may not have reached the disk. From the next one on SQLite
+// counts an empty file as new, and removes its journal: what the disk holds must be empty by then.
+void secure_empty(SQLite::Database& connection) {
+  constexpr const char* kFailed = "the empty file does not reach the disk";
+  sqlite3_file* file = nullptr;
+  check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file), kFailed);
+  if (size_of(file, kFailed) == 0) check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL), kFailed);
+}
+
+void copy_log_at_close(SQLite::Database& connection, bool copies) {
+  check(sqlite3_db_config(connection.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, copies ? 0 : 1, nullptr),
+        "how its log is closed could not be set");
+}
+
+sqlite3_file* log_of(SQLite::Database& connection, const char* failed) {
+  sqlite3_file* log = nullptr;
+  check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log), failed);
+  return log;
+}
+
+// Who only looks, or is refused, removes the files that it had to make when it is the last to close, but never copies a
+// log that it found: that this has reached the disk only secure_log() makes certain.
+void leave_found_log(SQLite::Database& connection) {
+  constexpr const char* kFailed = "its log could not be looked at";
+  if (size_of(log_of(connection, kFailed), kFailed) > 0) copy_log_at_close(connection, false);
+}
+
+// Transactions of a process that was killed are read from its log whether they had reached the disk or not, and a sync
+// that has failed leaves pages behind that no later one writes: the system counts them as written. Before anybody is
+// told of such a transaction its log is written once more, as it is, and synced. Nobody else writes meanwhile. Where
+// that fails, closing must not copy the log into the file: a power cut in its midst would leave half, and no log.
+void secure_log(SQLite::Database& connection) {
+  constexpr const char* kFailed = "its log could not be written again";
+  copy_log_at_close(connection, false);
+  const SQLite::Transaction writing(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  sqlite3_file* const log = log_of(connection, kFailed);
+  const sqlite3_int64 size = size_of(log, kFailed);
+  std::vector<char> part(std::size_t{64} << 10);
+  for (sqlite3_int64 begin = 0; begin < size; begin += static_cast<sqlite3_int64>(part.size())) {
+    const auto length = static_cast<int>(std::min(size - begin, static_cast<sqlite3_int64>(part.size())));
+    check(log->pMethods->xRead(log, part.data(), length, begin), kFailed);
+    check(log->pMethods->xWrite(log, part.data(), length, begin), kFailed);
+  }
+  if (size > 0) check(log->pMethods->xSync(log, SQLITE_SYNC_NORMAL), kFailed);
+  copy_log_at_close(connection, true);
+}
+
+Result<std::string> upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
+  TRIMTAB_TRY(std::string backup, back_up(connection, path, version_of(connection)));
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  const std::int64_t from = version_of(connection);  // another process may have upgraded since
+  try {
+    run_steps(connection, from, migrations);
+    transaction.commit();
+  } catch (const SQLite::Exception& failure) {
+    return unavailable("cannot upgrade the " + std::string(migrations.kind) + " " + path + " from version " +
+                       std::to_string(from) + " to " + std::to_string(migrations.steps.size()) + ": " + failure.what() +
+                       "; it is unchanged, and a copy of it is " + backup);
+  }
+  return backup;
+}
+
+Status check_version(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                     const Migrations& migrations) {
+  const std::int64_t found = version_of(connection);
+  const auto known = static_cast<std::int64_t>(migrations.steps.size());
+  if (found < 1) return foreign_file(path, migrations, "its version is " + std::to_string(found));
+  const std::string versions =
+      path + " is a " + migrations.kind + " of version " + std::to_string(found) + ", but this release ";
+  if (found > known) {
+    return bad_input(versions + "knows versions up to " + std::to_string(known) +
+                     "; nothing was changed. Use the release that wrote it, or a newer one");
+  }
+  if (found == known || mode != DatabaseMode::kReadOnly) return {};
+  return bad_input(versions + "reads version " + std::to_string(known) +
+                   ". Open it once for writing, which upgrades it and keeps a copy of the old file");
+}
+
+Status recognize(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                 const Migrations& migrations) {
+  if (is_new(connection)) {
+    if (mode != DatabaseMode::kCreate) return foreign_file(path, migrations, "the database is empty");
+    create(connection, migrations);
+  }
+  const SQLite::Transaction reading(connection);  // another process may be upgrading it
+  const auto id = static_cast<std::uint32_t>(number(connection, "PRAGMA application_id"));
+  if (id != migrations.application_id) {
+    return foreign_file(path, migrations, "the SQLite file belongs to another application");
+  }
+  TRIMTAB_TRY_STATUS(check_version(connection, path, mode, migrations));
+  return check_tables(connection, path, migrations, version_of(connection));
+}
+
+}  // namespace
+
+SQLite::Database connect(const std::string& path, DatabaseMode mode) {
+  if (mode == DatabaseMode::kReadOnly && is_immutable(path)) {
+    return {immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs};
+  }
+  // A connection that may only read leaves the -wal and -shm files behind that it has to make. So readers may write as
+  // far as the file's permissions go, and prepare() forbids them to: the last to close tidies up what it made.
+  const int flags =
+      mode == DatabaseMode::kCreate ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE : SQLite::OPEN_READWRITE;
+  return {path, flags, kBusyTimeoutMs};
+}
+
+Result<std::string> prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
+                            const Migrations& migrations) {
+  connection.exec("PRAGMA trusted_schema = OFF");  // what the file's own schema calls must be harmless
+  if (mode == DatabaseMode::kReadOnly) connection.exec("PRAGMA query_only = ON");
+  if (mode != DatabaseMode::kReadOnly) secure_empty(connection);
+  const Status ours = recognize(connection, path, mode, migrations);
+  leave_found_log(connection);
+  TRIMTAB_TRY_STATUS(ours);
+  if (mode == DatabaseMode::kReadOnly) return std::string();
+  connection.exec("PRAGMA journal_mode = WAL");
+  // Each commit reaches the disk before it is acknowledged: what we confirm to a peer survives a power cut.
+  connection.exec("PRAGMA synchronous = FULL");
+  secure_log(connection);
+  const bool old = version_of(connection) < static_cast<std::int64_t>(migrations.steps.size());
+  std::string backup;
+  if (old) {
+    TRIMTAB_TRY(backup, upgrade(connection, path, migrations));
+  }
+  // Migrations may rebuild tables, which the check of references would hinder.
+  connection.exec("PRAGMA foreign_keys = ON");
+  return backup;
+}
+
+}  // namespace trimtab

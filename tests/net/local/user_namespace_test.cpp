@@ -1,0 +1,30 @@
+#include "local/user_namespace.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace trimtab::net;
+
+TEST_CASE("outside of containers every user is known, nobody included") {
+  const UserNamespace all = parse_user_namespace("         0          0 4294967295\n", "65534\n");
+  CHECK(all.knows(0));
+  CHECK(all.knows(65534));
+}
+
+TEST_CASE("in a container whoever has no number there is nobody, and nobody is not known") {
+  const UserNamespace one = parse_user_namespace("0 1000 1\n", "65534\n");
+  CHECK(one.knows(0));
+  CHECK_FALSE(one.knows(65534));
+  // A container with a "nobody" of its own cannot tell it from all the others.
+  const UserNamespace many = parse_user_namespace("0 100000 65536\n", "65534\n");
+  CHECK(many.knows(1000));
+  CHECK_FALSE(many.knows(65534));
+  const UserNamespace divided = parse_user_namespace("0 1000 1\n1 100001 65535\n", "60001\n");
+  CHECK_FALSE(divided.knows(60001));
+  CHECK(divided.knows(65534));
+}
+
+TEST_CASE("a map in pieces that leaves nobody out knows everybody; one that cannot be read does not know nobody") {
+  CHECK(parse_user_namespace("0 0 1000\n1000 1000 4294966295\n", "65534").knows(65534));
+  CHECK_FALSE(parse_user_namespace("", "").knows(65534));
+  CHECK(parse_user_namespace("", "").knows(1000));
+}

@@ -1,0 +1,21 @@
+// How many of a large sample of random worlds every run tries; scripts/test --full tries all.
+
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+namespace trimtab::tuner::test {
+
+// TRIMTAB_TEST_LONG=1.
+[[nodiscard]] inline bool all_worlds() {
+  const char* const value = std::getenv("TRIMTAB_TEST_LONG");  // NOLINT(concurrency-mt-unsafe)
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+// The first third of a sample's worlds, or all of them. Of what must be met so often among them, the same share.
+[[nodiscard]] inline int usual(int worlds) {
+  return all_worlds() ? worlds : (worlds + 2) / 3;
+}
+
+}  // namespace trimtab::tuner::test
