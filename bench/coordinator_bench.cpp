@@ -11,7 +11,7 @@
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
 #include "temporary_directory.hpp"
-#include "tuning/comparison.hpp"
+#include "tuning/trial/comparison.hpp"
 #include "tuning/tuning.hpp"
 #include "wire/agent.pb.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "trial_stages.hpp"
-#include "tuning/gains.hpp"
+#include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -52,7 +52,7 @@ json trial_json(const Trial& trial) {
           {"plan", plan_document(trial.plan.json)},
           {"hash", trial.plan.hash},
           {"state", to_string(trial.state)},
-          {"reason", trial.reason},
+          {"reason", trial.reason.text()},
           {"message", trial.message},
           {"predicted_ms", trial.predicted.mean_ms},
           {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
@@ -161,7 +161,7 @@ double seconds_between(std::int64_t begin_ns, std::int64_t end_ns) {
 
 json drifts_json(const TuningState& state) {
   json list = json::array();
-  for (const Drift& one : state.drifts) {
+  for (const Drift& one : state.hardware.drifts) {
     list.push_back({{"since_step", one.since_step},
                     {"noticed_step", one.noticed_step},
                     {"before_ms", one.before_ms},
@@ -237,10 +237,11 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
       {"prediction_error",
        {{"before_calibration", error.before}, {"after_calibration", error.after}, {"plans", error.plans}}},
       {"profiled",
-       {{"costs_measured", state.costs_wanted - std::min(state.costs_missing, state.costs_wanted)},
-        {"costs_reused", state.costs_reused},
-        {"costs_missing", state.costs_missing},
-        {"seconds", static_cast<double>(state.profiling_ns) / 1e9}}},
+       {{"costs_measured",
+         state.profiling.costs_wanted - std::min(state.profiling.costs_missing, state.profiling.costs_wanted)},
+        {"costs_reused", state.profiling.costs_reused},
+        {"costs_missing", state.profiling.costs_missing},
+        {"seconds", static_cast<double>(state.profiling.profiling_ns) / 1e9}}},
       {"seconds", seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns))},
       {"tuning_seconds", seconds_between(state.begun_wall_ns, state.tuned_wall_ns)}};
   for (const Trial& trial : state.trials) report["trials"].push_back(trial_json(trial));
@@ -249,9 +250,9 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   report["conclusion"] = state.conclusion;
   report["failure"] = state.failure;
   report["recommendation"] = document(state.recommendation_json);
-  report["search"] = {{"evaluations", state.evaluations},
-                      {"searches", state.searches},
-                      {"seconds", state.search_seconds},
+  report["search"] = {{"evaluations", state.search.evaluations},
+                      {"searches", state.search.searches},
+                      {"seconds", state.search.seconds},
                       {"explanation", state.explanation}};
   report["convergence"] = convergence_json(state);
   report["drifts"] = drifts_json(state);
@@ -261,7 +262,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                                  {"hash", one.plan_hash},
                                  {"why", one.why}});
   }
-  for (const Resize& one : state.resizes) {
+  for (const Resize& one : state.elastic.resizes) {
     report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
     if (one.trials_before >= 0) report["resizes"].back()["trials_before"] = one.trials_before;
     if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;

@@ -107,8 +107,8 @@ Status StateStore::write_trial(std::int64_t run, const Trial& trial, std::int64_
       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, trial) DO UPDATE SET state = excluded.state, "
       "reason = excluded.reason, plan_hash = excluded.plan_hash, plan = excluded.plan, "
       "predicted_ms = excluded.predicted_ms, measured_ms = excluded.measured_ms, changed_ns = excluded.changed_ns",
-      {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason, trial.plan.hash, trial.plan.json,
-       trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
+      {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason.text(), trial.plan.hash,
+       trial.plan.json, trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
 }
 
 Status StateStore::save_timelines(std::int64_t run, const std::string& json) {

@@ -54,7 +54,7 @@ TEST_CASE("freezing ends the trial and keeps the incumbent until unfrozen") {
   REQUIRE(
       one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
   one.feed(Order::kFreeze);
-  CHECK(one.state().trials.back().reason == "frozen");
+  CHECK(one.state().trials.back().reason == FailureReason::kFrozen);
   (void)one.run([] { return false; }, 200);
   CHECK(one.running_plan() == "initial");
   CHECK(one.state().trials.size() == 1);
@@ -71,7 +71,7 @@ TEST_CASE("a node's kill switch ends the trial, and the way back to the incumben
   one.feed(KillSwitches{{"of another cluster's node"}});
   CHECK(one.state().has_trial());
   one.feed(KillSwitches{{"n1"}});
-  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().trials.back().reason == FailureReason::kKillSwitch);
   CHECK(one.state().trials.back().message.find("node n1") != std::string::npos);
   one.proposals.clear();
   (void)one.run([] { return false; }, 200);
@@ -109,7 +109,7 @@ TEST_CASE("ranks that a kill switch keeps from a plan say nothing against the pl
   REQUIRE(one.run(is_changing));
   const std::string refused = one.state().trials.back().plan.hash;
   one.feed(FromRank{1, one.state().launch, RankRefused{one.state().last_epoch, "kill_switch", "thrown on node n1"}});
-  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().trials.back().reason == FailureReason::kKillSwitch);
   CHECK(one.state().failed_hashes.empty());
   REQUIRE(one.run());
   const auto tried_again = [&](const Trial& trial) { return trial.plan.hash == refused && trial.id > 1; };
@@ -125,7 +125,7 @@ TEST_CASE("ranks that leave the incumbent for a kill switch that nobody here has
   REQUIRE(one.run(in_incumbents_block));
   const std::uint64_t epoch = one.state().committed_epoch;
   one.feed(FromRank{1, one.state().launch, RankFailed{epoch, "kill_switch", "thrown on node n1"}});
-  CHECK(one.state().trials.back().reason == "kill_switch");
+  CHECK(one.state().trials.back().reason == FailureReason::kKillSwitch);
   CHECK(one.state().failed_hashes.empty());
   REQUIRE(one.run());
   CHECK(one.state().incumbent.hash == "best");
@@ -169,13 +169,13 @@ TEST_CASE("a step time that changes for good while a trial awaits approval withd
   one.faults.slowdown = 1.5;
   REQUIRE(one.run([&] { return !one.state().has_trial(); }, 2000));
   INFO(one.history());
-  CHECK(one.state().trials.back().reason == "withdrawn");
+  CHECK(one.state().trials.back().reason == FailureReason::kWithdrawn);
   CHECK(one.state().phase == Phase::kTraining);
   CHECK(one.state().failed_hashes.empty());
   // What has changed is looked for, and then the same plan may be asked about again.
   REQUIRE(one.run(awaits, 2000));
   CHECK(one.state().trials.size() == 2);
-  CHECK(one.state().retuned_step > 0);
+  CHECK(one.state().hardware.retuned_step > 0);
   CHECK(one.state().incumbent_measured.mean_ms == Approx(150).epsilon(0.05));
   one.feed(Order::kApprove);
   CHECK_FALSE(awaits());

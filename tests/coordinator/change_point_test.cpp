@@ -1,4 +1,4 @@
-#include "tuning/change_point.hpp"
+#include "tuning/hardware/change_point.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tuning/changed_hardware.hpp"
+#include "tuning/hardware/changed_hardware.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-#include "tuning/clock_check.hpp"
+#include "tuning/trial/clock_check.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -99,7 +99,7 @@ TEST_CASE("a slower plan under which ranks' clocks run slow is not adopted, seed
     INFO("seed " << seed << "\n" << one.history());
     REQUIRE(ended);
     CHECK(one.state().incumbent.hash == "initial");
-    CHECK(one.state().trials.front().reason == "clock");
+    CHECK(one.state().trials.front().reason == FailureReason::kClock);
     CHECK(one.state().failed_hashes.empty());
   }
 }

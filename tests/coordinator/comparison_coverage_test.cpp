@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "tuning/comparison.hpp"
-#include "tuning/racing.hpp"
+#include "tuning/trial/comparison.hpp"
+#include "tuning/trial/racing.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "tuning/agreement.hpp"
-#include "tuning/comparison.hpp"
-#include "tuning/interleaving.hpp"
-#include "tuning/step_assembly.hpp"
+#include "tuning/change/agreement.hpp"
+#include "tuning/launch/step_assembly.hpp"
+#include "tuning/trial/comparison.hpp"
+#include "tuning/trial/interleaving.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -1,4 +1,4 @@
-#include "tuning/crash_budget.hpp"
+#include "tuning/launch/crash_budget.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -84,7 +84,7 @@ TEST_CASE("a plan that crashes long after each launch is given up all the same")
       std::find_if(trials.begin(), trials.end(), [](const Trial& each) { return each.plan.hash == "best"; });
   REQUIRE(left != trials.end());
   CHECK(left->state == TrialState::kFailed);
-  CHECK(left->reason == "crash");
+  CHECK(left->reason == FailureReason::kCrash);
   CHECK_THAT(left->message, Catch::Contains("crashed 4 times, with 3 times within 3600 s or 200 steps allowed"));
   CHECK_THAT(one.history(), Catch::Contains("failed (crash) and is left for the one before it"));
   REQUIRE(one.run([&] { return one.running_plan() == "better" && one.state().doing == Doing::kNothing; }, 100000));

@@ -1,10 +1,10 @@
-#include "tuning/diagnosis.hpp"
+#include "tuning/hardware/diagnosis.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "base/random.hpp"
-#include "tuning/link_changes.hpp"
+#include "tuning/hardware/link_changes.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

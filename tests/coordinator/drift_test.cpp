@@ -49,13 +49,13 @@ TEST_CASE("a job whose steps change for ever is tuned again ever less often, and
   std::int64_t last = 0;
   one.after_event = [&] {
     const TuningState& state = one.state();
-    if (!state.drifts.empty() && state.drifts.back().noticed_step != last) {
-      last = state.drifts.back().noticed_step;
+    if (!state.hardware.drifts.empty() && state.hardware.drifts.back().noticed_step != last) {
+      last = state.hardware.drifts.back().noticed_step;
       ++noticed;
     }
     one.faults.slowdown = state.step / 150 % 2 == 0 ? 1.5 : 1;
     one.faults.probes.back().ms = 10 * one.faults.slowdown;
-    retuned.insert(state.retuned_step);
+    retuned.insert(state.hardware.retuned_step);
     most_epochs = std::max(most_epochs, state.epoch_hashes.size());
   };
   const bool ended = one.run([] { return false; }, 400'000);
@@ -63,7 +63,7 @@ TEST_CASE("a job whose steps change for ever is tuned again ever less often, and
   REQUIRE(ended);
   CHECK(one.state().phase == Phase::kFinished);
   CHECK(noticed > 32);
-  CHECK(one.state().drifts.size() == 32);
+  CHECK(one.state().hardware.drifts.size() == 32);
   // Not before it began, after 500, 1000 and 2000 steps, and then after a tenth of the job each time.
   CHECK(retuned.size() >= 6);
   CHECK(retuned.size() <= 14);
@@ -78,13 +78,13 @@ TEST_CASE("a machine that wanders between levels that tuning has seen is not tun
   double most = 1.5;
   one.after_event = [&] {
     one.faults.slowdown = one.state().step / 700 % 2 == 0 ? most : 1;
-    retuned.insert(one.state().retuned_step);
+    retuned.insert(one.state().hardware.retuned_step);
   };
   REQUIRE(one.run([&] { return one.state().step >= 12'000; }, 400'000));
   INFO(one.history());
   CHECK(retuned.size() == 2);  // none, and the first time
-  CHECK(one.state().drifts.size() >= 8);
-  CHECK(one.state().drifts.front().gained_before.ratio == Approx(110.0 / 80).epsilon(0.05));
+  CHECK(one.state().hardware.drifts.size() >= 8);
+  CHECK(one.state().hardware.drifts.front().gained_before.ratio == Approx(110.0 / 80).epsilon(0.05));
   CHECK(one.history().find("Steps took as long when the job was tuned again before") != std::string::npos);
   most = 2.5;
   REQUIRE(one.run([&] { return one.state().step >= 15'000; }, 400'000));
@@ -97,11 +97,11 @@ TEST_CASE("what may have changed beside the steps is tuned for at any level") {
   std::set<std::int64_t> retuned;
   one.after_event = [&] {
     one.faults.slowdown = one.state().step / 700 % 2 == 0 ? 1.5 : 1;
-    retuned.insert(one.state().retuned_step);
+    retuned.insert(one.state().hardware.retuned_step);
     if (retuned.size() < 2) return;
     if (what == "probes fail") one.faults.probes.clear();
     // While the steps are short and known to be: the next ones are longer.
-    const bool calm = one.state().drifts.size() >= 2 && one.state().drifts.back().handled;
+    const bool calm = one.state().hardware.drifts.size() >= 2 && one.state().hardware.drifts.back().handled;
     if (what == "a link got faster" && calm && one.faults.slowdown == 1) one.faults.probes.back().ms = 5;
   };
   REQUIRE(one.run([&] { return one.state().step >= 8000; }, 400'000));
@@ -119,8 +119,8 @@ TEST_CASE("on a machine that wanders as one did in a recorded job, a job is seld
   one.after_event = [&] {
     const auto at = static_cast<std::size_t>(one.state().step - begin) % shares.size();
     one.faults.slowdown = shares[at];
-    retuned.insert(one.state().retuned_step);
-    for (const Drift& drift : one.state().drifts) noticed.insert(drift.noticed_step);
+    retuned.insert(one.state().hardware.retuned_step);
+    for (const Drift& drift : one.state().hardware.drifts) noticed.insert(drift.noticed_step);
   };
   REQUIRE(one.run([&] { return one.state().step - begin >= 5800; }, 400'000));
   INFO(one.history());
@@ -136,10 +136,10 @@ TEST_CASE("a drift that was noticed under a plan that has failed since does not 
   REQUIRE(one.run([&] { return one.state().doing == Doing::kProbing; }));
   one.feed(FromRank{0, one.state().launch, RankFailed{one.state().committed_epoch, "loss", "it rose"}});
   REQUIRE(one.state().incumbent.hash == "initial");
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0; }));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0; }));
   INFO(one.history());
-  CHECK(one.state().drifts.back().plan_hash == "best");
-  CHECK(one.state().drifts.back().after_ms == Approx(105).epsilon(0.05));
+  CHECK(one.state().hardware.drifts.back().plan_hash == "best");
+  CHECK(one.state().hardware.drifts.back().after_ms == Approx(105).epsilon(0.05));
   CHECK(one.state().incumbent_measured.mean_ms == Approx(150).epsilon(0.08));
   CHECK(one.state().observations.empty());
 }
@@ -172,14 +172,14 @@ FakeWorld tuning_world() {
 TEST_CASE("a machine that changes in the middle of tuning is noticed, named, and tuning goes on from it") {
   FakeWorld one = tuning_world();
   REQUIRE(one.run([&] { return one.state().trials.size() == 2; }));
-  REQUIRE(one.state().drifts.empty());
+  REQUIRE(one.state().hardware.drifts.empty());
   const std::int64_t changed = one.state().step;
   one.faults.slowdown = 1.5;
   one.faults.probes.back().ms *= 2;
   REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
   INFO(one.history());
-  REQUIRE(one.state().drifts.size() == 1);
-  const Drift& drift = one.state().drifts.front();
+  REQUIRE(one.state().hardware.drifts.size() == 1);
+  const Drift& drift = one.state().hardware.drifts.front();
   CHECK(drift.handled);
   CHECK(drift.during.find("trial ") == 0);
   CHECK(drift.since_step >= changed - 10);
@@ -197,8 +197,8 @@ TEST_CASE("a machine that changes in the middle of tuning is noticed, named, and
   }
   for (const auto& [plan, times] : tried) CHECK(times <= 2);
   CHECK(one.state().trials.size() < 12);
-  CHECK(one.state().retuned_step > changed);
-  CHECK(one.state().retune_wait == 500);
+  CHECK(one.state().hardware.retuned_step > changed);
+  CHECK(one.state().hardware.retune_wait == 500);
 }
 
 TEST_CASE("machines that change again and again while jobs are tuned do not keep them tuning") {
@@ -206,7 +206,7 @@ TEST_CASE("machines that change again and again while jobs are tuned do not keep
   std::set<std::int64_t> retuned;
   one.after_event = [&] {
     one.faults.slowdown = one.state().step / 60 % 2 == 0 ? 1.5 : 1;
-    retuned.insert(one.state().retuned_step);
+    retuned.insert(one.state().hardware.retuned_step);
   };
   REQUIRE(one.run([] { return false; }, 400'000));
   INFO(one.history());
@@ -218,13 +218,13 @@ TEST_CASE("machines that change again and again while jobs are tuned do not keep
 TEST_CASE("the first steps after tuning are watched, beside what the adopted plan's trial has shown") {
   FakeWorld one = tuning_world();
   REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing; }));
-  REQUIRE(one.state().drifts.empty());
+  REQUIRE(one.state().hardware.drifts.empty());
   const std::int64_t changed = one.state().step;
   one.faults.slowdown = 1.3;
-  REQUIRE(one.run([&] { return !one.state().drifts.empty(); }));
-  CHECK(one.state().drifts.front().before_ms == Approx(80).epsilon(0.05));
-  CHECK(one.state().drifts.front().noticed_step <= changed + 50);
-  CHECK(one.state().drifts.front().during.empty());
+  REQUIRE(one.run([&] { return !one.state().hardware.drifts.empty(); }));
+  CHECK(one.state().hardware.drifts.front().before_ms == Approx(80).epsilon(0.05));
+  CHECK(one.state().hardware.drifts.front().noticed_step <= changed + 50);
+  CHECK(one.state().hardware.drifts.front().during.empty());
 }
 
 TEST_CASE("a plan that hung is tried again once costs have changed, and one that crashed is not") {
@@ -246,12 +246,12 @@ TEST_CASE("a plan that hung is tried again once costs have changed, and one that
   REQUIRE(one.run([&] { return one.state().step >= known; }));
   CHECK(one.state().trials.size() == 2);
   one.faults.slowdown = 1.5;
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(); }));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0 && trains(); }));
   INFO(one.history());
   CHECK(one.state().incumbent.hash == "best");
   CHECK(one.state().hung_hashes.empty());
   CHECK(one.state().trials.size() == 3);
-  CHECK(one.state().drifts.back().trials_before == 2);
+  CHECK(one.state().hardware.drifts.back().trials_before == 2);
   const auto report = nlohmann::json::parse(report_json(one.state(), "{}", {}, {}));
   CHECK(report["drifts"].back()["trials_before"] == 2);
 }
@@ -278,13 +278,13 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   CHECK(asks_for_spare(feed(Tick{})));
   SearchReply nothing;
   nothing.infeasible = "no plan fits";
-  (void)feed(SearchFinished{tuning.state().searches, nothing});
+  (void)feed(SearchFinished{tuning.state().search.searches, nothing});
   CHECK_FALSE(asks_for_spare(feed(Tick{})));
   clock.advance(std::chrono::minutes(11));
   REQUIRE(asks_for_spare(feed(Tick{})));
   SearchReply found;
   found.candidates.push_back({{"small", "small"}, "small", {200, 200, 180, 220, true}, "{}"});
-  (void)feed(SearchFinished{tuning.state().searches, found});
+  (void)feed(SearchFinished{tuning.state().search.searches, found});
   (void)feed(Tick{});
   CHECK(tuning.state().world_size() == 2);
   CHECK(tuning.state().incumbent.hash == "small");
@@ -337,10 +337,10 @@ TEST_CASE("the report tells what tuning again has gained, over all plans that we
   };
   trial(TrialState::kAdopted, {2, 1.9, 2.1});
   CHECK(retuned().is_null());
-  state.drifts.push_back({});
+  state.hardware.drifts.push_back({});
   CHECK(retuned().is_null());
-  state.trials_before_tuning = state.drifts.back().trials_before = 1;
-  state.retune_wait = 500;
+  state.trials_before_tuning = state.hardware.drifts.back().trials_before = 1;
+  state.hardware.retune_wait = 500;
   CHECK(retuned().is_null());
   trial(TrialState::kAdopted, {1.5, 1.2, 1.8});
   trial(TrialState::kRejected, {0.9, 0.8, 1.0});

@@ -40,7 +40,7 @@ class RestartedJob {
   void carry_out(CommandKind kind) {
     const std::vector<OutstandingCommand> commands = state().outstanding;
     for (const OutstandingCommand& one : commands) {
-      if (one.kind == kind) feed(CommandFinished{one.tag, true, "", ""});
+      if (one.kind == kind) feed(CommandFinished{one.tag.text, true, "", ""});
     }
   }
   void step(std::int64_t number) {
@@ -81,7 +81,7 @@ class RestartedJob {
     state.cluster_json = cluster_of(3);
     state.initial = state.incumbent = {"all", "all"};
     state.initial_measured = state.incumbent_measured = {100, 99, 101, 20};
-    state.probed_plan_hash = "all";  // the hardware was looked at
+    state.hardware.probed_plan_hash = "all";  // the hardware was looked at
     state.epoch_hashes = {{1, "all"}};
     state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
     return state;

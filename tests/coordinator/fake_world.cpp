@@ -39,7 +39,7 @@ FakeWorld::FakeWorld(Job job, std::vector<FakePlan> plans, std::uint64_t seed, d
     : plans_(std::move(plans)), random_(seed), noise_(noise), ranks_(2) {
   TuningState state;
   state.job = std::move(job);
-  tuning_.emplace(std::move(state));
+  tuning_ = std::make_unique<Tuning>(std::move(state));
 }
 
 const FakePlan& FakeWorld::plan(const std::string& name) const {
@@ -411,7 +411,7 @@ void FakeWorld::restart_coordinator(bool lose_actions) {
   events_.clear();
   auto saved = parse_tuning_state(saved_);
   TRIMTAB_ASSERT(saved.ok(), "what was saved can be read");
-  tuning_.emplace(std::move(saved).value());
+  tuning_ = std::make_unique<Tuning>(std::move(saved).value());
   std::vector<Action> actions = tuning_->resume(now());
   take(take_handled(*tuning_, "resume", nullptr, now(), std::move(actions)));
   if (state().phase == Phase::kWaiting) return feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -138,7 +139,7 @@ class FakeWorld {
   std::vector<FakePlan> plans_;
   Random random_;
   double noise_;
-  std::optional<Tuning> tuning_;
+  std::unique_ptr<Tuning> tuning_;
   std::deque<Action> pending_;
   std::deque<Event> events_;
   std::string saved_;

@@ -49,11 +49,11 @@ class ElasticJob {
     SearchReply reply;
     reply.candidates.push_back(
         {{"large", "large"}, "large", {predicted_ms, predicted_ms, predicted_ms, predicted_ms}, "{}"});
-    feed(SearchFinished{state().searches, reply});
+    feed(SearchFinished{state().search.searches, reply});
   }
   // Kills and launches that were asked for are done.
   void carry_out() {
-    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag, true, "", ""});
+    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag.text, true, "", ""});
   }
   // The first steps on the larger cluster, until they have been measured; other searches find nothing.
   void measure(double ms) {
@@ -63,7 +63,7 @@ class ElasticJob {
     }
   }
   void finish_spare() {
-    if (asked_ == SearchFor::kSpare) feed(SearchFinished{state().searches, {}});
+    if (asked_ == SearchFor::kSpare) feed(SearchFinished{state().search.searches, {}});
   }
 
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
@@ -139,14 +139,14 @@ TEST_CASE("a node that joins is planned for, the job is begun anew on it, and st
   CHECK_FALSE(job.state().launch_fresh);
   job.measure(62);
   CHECK(job.says("node n2 stays with the job") == 1);
-  CHECK(job.state().before.nodes.empty());
+  CHECK(job.state().elastic.before.nodes.empty());
   CHECK(job.state().incumbent.hash == "large");
-  CHECK(job.state().resizes.back().joined == "n2");
-  CHECK(job.state().resizes.back().outcome == "kept");
+  CHECK(job.state().elastic.resizes.back().joined == "n2");
+  CHECK(job.state().elastic.resizes.back().outcome == "kept");
   CHECK_FALSE(job.tuning().takes_nodes());
   // From the ranks' end to their first step: a step of 62 ms.
-  CHECK(job.state().growth_ms == Approx(62));
-  CHECK(job.state().overhead_ms() >= job.state().growth_ms);
+  CHECK(job.state().spent.growth_ms == Approx(62));
+  CHECK(job.state().overhead_ms() >= job.state().spent.growth_ms);
 }
 
 TEST_CASE("more nodes on which a step is faster within the noise alone are left", "[growth]") {
@@ -158,7 +158,7 @@ TEST_CASE("more nodes on which a step is faster within the noise alone are left"
   INFO(job.history());
   CHECK(job.says("it is not surely faster with n2") == 1);
   CHECK(job.state().world_size() == 2);
-  CHECK(job.state().growth_ms > 0);
+  CHECK(job.state().spent.growth_ms > 0);
 }
 
 TEST_CASE("a node that joins while a trial awaits approval is told of, and the question stands", "[growth]") {
@@ -186,7 +186,7 @@ TEST_CASE("a job that is no faster on more nodes goes back to those that it ran 
   job.carry_out();
   CHECK(job.state().launch == 3);
   CHECK(job.state().launch_plan.hash == "small");
-  CHECK(job.state().resizes.back().outcome.find("left") == 0);
+  CHECK(job.state().elastic.resizes.back().outcome.find("left") == 0);
 }
 
 TEST_CASE("launches that do not live on more nodes lead back, and so does the loss of what joined", "[growth]") {

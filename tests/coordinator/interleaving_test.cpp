@@ -1,6 +1,6 @@
 // Blocks of two plans in turn, and what becomes of one that is broken off.
 
-#include "tuning/interleaving.hpp"
+#include "tuning/trial/interleaving.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -45,7 +45,7 @@ TEST_CASE("a burst that ends a trial early is neither the job's noise nor what i
   const Trial& trial = one.state().trials.front();
   REQUIRE(changes() == 2);
   CHECK(trial.state == TrialState::kRejected);
-  CHECK(trial.reason == "slower");
+  CHECK(trial.reason == FailureReason::kSlower);
   // Two whole blocks and three steps.
   CHECK(trial.measured.steps == 13);
   CHECK(std::sqrt(one.state().noise.squares / one.state().noise.degrees) < 0.06);

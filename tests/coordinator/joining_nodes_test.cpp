@@ -1,4 +1,4 @@
-#include "tuning/joining_nodes.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "tuning/learning_watch.hpp"
+#include "tuning/change/learning_watch.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tuning/link_changes.hpp"
+#include "tuning/hardware/link_changes.hpp"
 
 #include <catch2/catch.hpp>
 

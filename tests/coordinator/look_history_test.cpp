@@ -1,4 +1,4 @@
-#include "tuning/look_history.hpp"
+#include "tuning/hardware/look_history.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

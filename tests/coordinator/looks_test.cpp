@@ -57,29 +57,29 @@ TEST_CASE("a link that the plan avoids is seen to recover, though no step change
   REQUIRE(run_steps(one, 100));
   one.faults.slowdown = 1.5;
   one.faults.probes = hardware(0.38);
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }));
-  CHECK(one.state().drifts.back().what == "the link of node n0 to n1 is at 38 % of its bandwidth");
-  const std::int64_t retuned = one.state().retuned_step;
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0 && trains(one); }));
+  CHECK(one.state().hardware.drifts.back().what == "the link of node n0 to n1 is at 38 % of its bandwidth");
+  const std::int64_t retuned = one.state().hardware.retuned_step;
   one.faults.probes = hardware();
-  REQUIRE(one.run([&] { return one.state().retuned_step > retuned && trains(one); }, 100'000));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > retuned && trains(one); }, 100'000));
   INFO(one.history());
-  const Drift& drift = one.state().drifts.back();
+  const Drift& drift = one.state().hardware.drifts.back();
   CHECK(drift.by_look);
   CHECK(drift.before_ms == drift.after_ms);
   CHECK(drift.what == "recovered: the link of node n0 to n1 is at 263 % of its bandwidth");
-  CHECK(one.state().retuned_step >= retuned + 500);
-  CHECK(link_changes(one.state().first_probes, one.state().last_probes).empty());
+  CHECK(one.state().hardware.retuned_step >= retuned + 500);
+  CHECK(link_changes(one.state().hardware.first_probes, one.state().hardware.last_probes).empty());
   // It is known now, and no news any more.
-  const std::size_t drifts = one.state().drifts.size();
+  const std::size_t drifts = one.state().hardware.drifts.size();
   REQUIRE(run_steps(one, 1500));
-  CHECK(one.state().drifts.size() == drifts);
+  CHECK(one.state().hardware.drifts.size() == drifts);
 }
 
 TEST_CASE("a device that was slow and recovers is no longer given less", "[look]") {
   FakeWorld one = training_world();
   TuningState state = one.state();
-  state.slow_devices = {{1, 0.6}};
-  state.last_probes = hardware(1, 0.6);
+  state.hardware.slow_devices = {{1, 0.6}};
+  state.hardware.last_probes = hardware(1, 0.6);
   state.cluster_json = R"({"schema": "trimtab.cluster/1", "nodes": [
       {"name": "n0", "devices": 1, "memory_bytes": 1}, {"name": "n1", "devices": 1, "memory_bytes": 1}]})";
   Tuning tuning(state);
@@ -91,10 +91,10 @@ TEST_CASE("a device that was slow and recovers is no longer given less", "[look]
   }
   for (int i = 0; i < 4; ++i) (void)feed(HardwareProbed{hardware(1, 0.6), "", state.incumbent.hash});
   for (int i = 0; i < 2; ++i) (void)feed(HardwareProbed{hardware(), "", state.incumbent.hash});
-  CHECK(tuning.state().slow_devices.size() == 1);  // a look may be off
+  CHECK(tuning.state().hardware.slow_devices.size() == 1);  // a look may be off
   (void)feed(HardwareProbed{hardware(), "", state.incumbent.hash});
-  CHECK(tuning.state().slow_devices.empty());
-  CHECK(tuning.state().drifts.back().what == "recovered: the CPUs of node n1 compute at 167 % of their speed");
+  CHECK(tuning.state().hardware.slow_devices.empty());
+  CHECK(tuning.state().hardware.drifts.back().what == "recovered: the CPUs of node n1 compute at 167 % of their speed");
   CHECK(tuning.state().phase == Phase::kTrials);
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("what one look alone finds is looked at again at once, and is forgotte
   REQUIRE(one.run([&] { return one.looks.size() > looks + 1; }, 100'000));
   CHECK(one.state().step <= odd + 5);
   REQUIRE(run_steps(one, 2000));
-  CHECK(one.state().drifts.empty());
+  CHECK(one.state().hardware.drifts.empty());
 }
 
 TEST_CASE("what got slower and changes no step is told once, and nothing else is done where no plan may be faster",
@@ -122,12 +122,12 @@ TEST_CASE("what got slower and changes no step is told once, and nothing else is
   CHECK(tells(one, told));
   CHECK(one.history().find(told) == one.history().rfind(told));
   CHECK(tells(one, "what looks have found slower changes nothing: no other plan may beat the incumbent by 1 %"));
-  CHECK(link_changes(one.state().first_probes, one.state().last_probes).empty());
+  CHECK(link_changes(one.state().hardware.first_probes, one.state().hardware.last_probes).empty());
   // Nothing was made of it, so there is nothing to take back.
   one.faults.probes = hardware();
   REQUIRE(run_steps(one, 1500));
-  CHECK(one.state().drifts.empty());
-  CHECK(one.state().retuned_step == 0);
+  CHECK(one.state().hardware.drifts.empty());
+  CHECK(one.state().hardware.retuned_step == 0);
 }
 
 TEST_CASE("a link that got slower and changes no step has another plan tried that may be faster with it", "[look]") {
@@ -135,10 +135,10 @@ TEST_CASE("a link that got slower and changes no step has another plan tried tha
   REQUIRE(run_steps(one, 600));
   const std::int32_t trials = one.state().trials_begun();
   one.faults.probes = hardware(0.4);
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }, 100'000));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0 && trains(one); }, 100'000));
   INFO(one.history());
-  REQUIRE(one.state().drifts.size() == 1);
-  const Drift& drift = one.state().drifts.back();
+  REQUIRE(one.state().hardware.drifts.size() == 1);
+  const Drift& drift = one.state().hardware.drifts.back();
   CHECK(drift.by_look);
   CHECK(drift.handled);
   CHECK(drift.links);
@@ -147,11 +147,12 @@ TEST_CASE("a link that got slower and changes no step has another plan tried tha
   CHECK(one.state().trials_begun() == trials + 1);
   CHECK(one.state().trials.back().plan.hash == "worse");
   CHECK(one.running_plan() == "best");  // it was not faster
-  CHECK(link_changes(one.state().first_probes, one.state().last_probes).levels.at("inter_node").share ==
-        Approx(0.4).epsilon(0.01));
+  CHECK(
+      link_changes(one.state().hardware.first_probes, one.state().hardware.last_probes).levels.at("inter_node").share ==
+      Approx(0.4).epsilon(0.01));
   // It is known now, and no news any more.
   REQUIRE(run_steps(one, 1500));
-  CHECK(one.state().drifts.size() == 1);
+  CHECK(one.state().hardware.drifts.size() == 1);
 }
 
 TEST_CASE("hardware that is slower and steps that are longer for it are one drift, told by the steps", "[look]") {
@@ -159,24 +160,24 @@ TEST_CASE("hardware that is slower and steps that are longer for it are one drif
   REQUIRE(run_steps(one, 600));
   one.faults.probes = hardware(0.4);
   one.faults.slowdown = 1.3;
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }, 100'000));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0 && trains(one); }, 100'000));
   REQUIRE(run_steps(one, 1500));
   INFO(one.history());
   CHECK(tells(
       one,
       "looks at the hardware agree: the link of node n0 to n1 is at 40 % of its bandwidth; unless steps take longer"));
-  REQUIRE(one.state().drifts.size() == 1);
-  CHECK_FALSE(one.state().drifts.back().by_look);
-  CHECK(one.state().drifts.back().what == "the link of node n0 to n1 is at 40 % of its bandwidth");
+  REQUIRE(one.state().hardware.drifts.size() == 1);
+  CHECK_FALSE(one.state().hardware.drifts.back().by_look);
+  CHECK(one.state().hardware.drifts.back().what == "the link of node n0 to n1 is at 40 % of its bandwidth");
 }
 
 TEST_CASE("what gets slower shortly after the job was tuned again waits as a drift of its steps does", "[look]") {
   FakeWorld one = training_world();
   REQUIRE(run_steps(one, 600));
   one.faults.probes = hardware(0.4);
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0 && trains(one); }, 100'000));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0 && trains(one); }, 100'000));
   TuningState state = one.state();
-  const std::int64_t due = state.retuned_step + state.retune_wait;
+  const std::int64_t due = state.hardware.retuned_step + state.hardware.retune_wait;
   REQUIRE(due > state.step + 10);
   Tuning tuning(state);
   ManualClock clock;
@@ -219,7 +220,7 @@ TEST_CASE("what gets slower shortly after the job was tuned again waits as a dri
   reply.candidates = {{{"other", "other"}, "other", {40, 40, 35, 45, true}, "{}"}};
   feed(SearchFinished{searches.back().number, reply});
   CHECK(tuning.state().phase == Phase::kTrials);
-  CHECK(tuning.state().drifts.back().what == "the link of node n0 to n1 is at 50 % of its bandwidth");
+  CHECK(tuning.state().hardware.drifts.back().what == "the link of node n0 to n1 is at 50 % of its bandwidth");
 }
 
 TEST_CASE("looks are as frequent as the job says, and where it says 0 there is one under each plan alone", "[look]") {
@@ -272,8 +273,8 @@ TEST_CASE("what steps take longer beside looks is counted, and looks leave most 
     feed(HardwareProbed{hardware(), "", ""});
   }
   CHECK(looks == 3);  // of 0.8 s each
-  CHECK(tuning.state().looks_ms == Approx(2400).epsilon(0.1));
-  CHECK(tuning.state().drifts.empty());
+  CHECK(tuning.state().hardware.looks_ms == Approx(2400).epsilon(0.1));
+  CHECK(tuning.state().hardware.drifts.empty());
 }
 
 TEST_CASE("the hardware is probed beside the initial plan, and no trial begins meanwhile", "[look]") {
@@ -286,7 +287,7 @@ TEST_CASE("the hardware is probed beside the initial plan, and no trial begins m
     REQUIRE(one.looks.size() == 1);
     CHECK(one.looks.front().urgent);
     CHECK_FALSE(one.looks.front().computing);
-    CHECK(one.state().first_probes.size() == (answered ? 3 : 0));
+    CHECK(one.state().hardware.first_probes.size() == (answered ? 3 : 0));
     return one.state().trials.front().begun_step;
   };
   const std::int64_t answered = first_trial(true);
@@ -303,20 +304,21 @@ TEST_CASE("what is probed first when a change has begun is no measure of what wa
     REQUIRE(run_steps(world, 100));
     return world;
   }();
-  REQUIRE(one.state().first_probes.empty());
+  REQUIRE(one.state().hardware.first_probes.empty());
   one.faults.slowdown = 1.5;
   REQUIRE(run_steps(one, 2));
   one.faults.probes = hardware(0.4);
-  REQUIRE(one.run([&] { return one.state().retuned_step > 0; }));
+  REQUIRE(one.run([&] { return one.state().hardware.retuned_step > 0; }));
   CHECK(tells(one, "when the change had begun: costs stay as they were measured"));
   CHECK(tells(one, "what has changed is not known: nothing was probed before it"));
-  CHECK(one.state().first_probes.empty());
-  REQUIRE(one.state().last_probes.size() == 3);
+  CHECK(one.state().hardware.first_probes.empty());
+  REQUIRE(one.state().hardware.last_probes.size() == 3);
   // What comes after is compared with it, and costs are never scaled by it.
   one.faults.slowdown = 1;
   one.faults.probes = hardware();
-  REQUIRE(one.run([&] { return one.state().drifts.size() == 2 && one.state().drifts.back().handled; }, 100'000));
-  CHECK(one.state().drifts.back().what.find("the link of node n0 to n1 is at 250 % of its bandwidth") !=
+  REQUIRE(one.run([&] { return one.state().hardware.drifts.size() == 2 && one.state().hardware.drifts.back().handled; },
+                  100'000));
+  CHECK(one.state().hardware.drifts.back().what.find("the link of node n0 to n1 is at 250 % of its bandwidth") !=
         std::string::npos);
-  CHECK(link_changes(one.state().first_probes, one.state().last_probes).empty());
+  CHECK(link_changes(one.state().hardware.first_probes, one.state().hardware.last_probes).empty());
 }

@@ -1,4 +1,4 @@
-#include "tuning/memory_boundary.hpp"
+#include "tuning/search/memory_boundary.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 
 #include "tuning/tuning.hpp"
@@ -27,15 +28,15 @@ Cluster cluster(const std::string& fingerprint_of_n1) {
 class Training {
  public:
   explicit Training(Phase phase = Phase::kTraining, JobMode mode = JobMode::kAuto, const std::string& n1 = "first")
-      : tuning_(state_of(phase, mode, n1)) {
-    take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
+      : tuning_(std::make_unique<Tuning>(state_of(phase, mode, n1))) {
+    take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
     returns("n0", "first");
     if (phase != Phase::kTraining) return;
     returns("n1", n1);
     steps(3, kFormerMs);
   }
 
-  void feed(const Event& event) { take(tuning_.handle(event, {clock_.monotonic(), clock_.wall()})); }
+  void feed(const Event& event) { take(tuning_->handle(event, {clock_.monotonic(), clock_.wall()})); }
   // With the ranks of the present launch, or without.
   void returns(const std::string& node, const std::string& fingerprint, bool with_ranks = true) {
     const std::int32_t rank = node == "n0" ? 0 : 1;
@@ -52,7 +53,7 @@ class Training {
     }
   }
   void carry_out() {
-    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag, true, "", ""});
+    while (!state().outstanding.empty()) feed(CommandFinished{state().outstanding.front().tag.text, true, "", ""});
   }
 
   // Both nodes were away, and are others now.
@@ -73,15 +74,15 @@ class Training {
     return found;
   }
   void restart_coordinator() {
-    tuning_ = Tuning(parse_tuning_state(to_json(tuning_.state())).value());
-    take(tuning_.resume({clock_.monotonic(), clock_.wall()}));
+    tuning_ = std::make_unique<Tuning>(parse_tuning_state(to_json(tuning_->state())).value());
+    take(tuning_->resume({clock_.monotonic(), clock_.wall()}));
   }
   void pass(Nanoseconds time) {
     clock_.advance(time);
     feed(Tick{});
   }
 
-  [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
+  [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
   [[nodiscard]] long says(const std::string& words) const {
     return std::ranges::count_if(notes_, [&](const auto& one) { return one.find(words) != std::string::npos; });
   }
@@ -97,9 +98,9 @@ class Training {
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
     state.cluster_json = to_json(cluster(n1));
     state.fingerprint = "first of the job";
-    state.costs_hardware = "first";
+    state.hardware.costs_hardware = "first";
     state.calibration_json = state.earlier_calibration_json = "{}";
-    state.slow_devices = {{0, 0.9}, {1, 0.5}};
+    state.hardware.slow_devices = {{0, 0.9}, {1, 0.5}};
     state.initial = {"initial", "initial"};
     state.incumbent = {"best", "best"};
     state.incumbent_measured = {kFormerMs, kFormerMs - 1, kFormerMs + 1, 20};
@@ -110,12 +111,12 @@ class Training {
   }
   void take(const std::vector<Action>& actions) {
     actions_.insert(actions_.end(), actions.begin(), actions.end());
-    for (const Note& one : tuning_.take_notes()) notes_.push_back(one.text);
-    if (tuning_.take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
+    for (const Note& one : tuning_->take_notes()) notes_.push_back(one.text);
+    if (tuning_->take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_->state())).ok());
   }
 
   ManualClock clock_;
-  Tuning tuning_;
+  std::unique_ptr<Tuning> tuning_;
   std::vector<Action> actions_;
   std::int64_t step_ = 10;
   std::vector<std::string> notes_;
@@ -128,7 +129,7 @@ TEST_CASE("a node that comes back as other hardware is told of, and the job is m
   job.feed(NodeLost{"n1"});
   job.returns("n1", "second", false);
   CHECK(job.says("node n1 came back as other hardware: fingerprint second instead of first") == 1);
-  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
   const Cluster now = parse_cluster(job.state().cluster_json, "").value();
   CHECK(now.nodes[1].fingerprint == "second");
   CHECK(now.nodes[1].memory_bytes == 500);
@@ -169,14 +170,14 @@ TEST_CASE("how fast a replaced device is comes from a look before any trial, and
   REQUIRE(looks.size() >= 1);
   CHECK(looks.back().computing);
   CHECK(looks.back().takes == kProbeTakes);
-  const std::uint64_t searches = job.state().searches;
+  const std::uint64_t searches = job.state().search.searches;
   job.feed(SearchFinished{searches, SearchReply{}});
   CHECK(job.state().doing == Doing::kSearching);  // nothing is decided before the look's answer
   job.feed(HardwareProbed{{computation(0, 10), computation(1, 25), training(0, 30), training(1, 50)}, "", "best"});
-  CHECK(job.state().slow_devices.at(0) == 0.9);
-  CHECK(job.state().slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
-  CHECK(job.state().searches > searches);
-  CHECK(job.state().unprobed_nodes.empty());
+  CHECK(job.state().hardware.slow_devices.at(0) == 0.9);
+  CHECK(job.state().hardware.slow_devices.at(1) == Approx(trained_before ? 0.6 : 0.4));
+  CHECK(job.state().search.searches > searches);
+  CHECK(job.state().hardware.unprobed_nodes.empty());
   CHECK(job.says("node n1, which is of other hardware, computes, beside what costs were measured on: device 1 at") ==
         1);
 }
@@ -186,11 +187,11 @@ TEST_CASE("a device of the kind that costs were measured on is as fast, and one 
   Training job;
   job.returns("n1", "second");
   job.returns("n1", "first");
-  CHECK(job.state().unprobed_nodes.empty());
+  CHECK(job.state().hardware.unprobed_nodes.empty());
   job.returns("n1", "second");
   job.steps(60, kNowMs);
   job.feed(HardwareProbed{{computation(0, 10)}, "", "best"});
-  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
   CHECK(job.says("no probe has told; it is taken to be as fast") == 1);
 }
 
@@ -219,9 +220,9 @@ TEST_CASE("on mixed hardware costs stay the job's as long as a node is of theirs
   job.returns("n1", now);
   CHECK(job.state().fingerprint == "first of the job");
   CHECK(job.state().calibration_json == "{}");
-  CHECK_FALSE(job.state().unprofiled);
-  CHECK(job.state().slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
-  CHECK(job.state().unprobed_nodes.empty() == (now == "first"));
+  CHECK_FALSE(job.state().hardware.unprofiled);
+  CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
+  CHECK(job.state().hardware.unprobed_nodes.empty() == (now == "first"));
 }
 
 TEST_CASE("on mixed hardware, where no node is of the costs' any more, they are those of most devices", "[hardware]") {
@@ -229,12 +230,12 @@ TEST_CASE("on mixed hardware, where no node is of the costs' any more, they are 
   const std::string now = GENERATE("second", "third");
   job.returns("n0", now);
   CHECK(job.state().fingerprint == now);
-  CHECK(job.state().costs_hardware == now);
-  CHECK(job.state().unprofiled);
+  CHECK(job.state().hardware.costs_hardware == now);
+  CHECK(job.state().hardware.unprofiled);
   CHECK(job.state().calibration_json.empty());
   // How slow devices were was beside those that are gone.
-  CHECK(job.state().slow_devices.empty());
-  CHECK(job.state().unprobed_nodes.empty() == (now == "second"));
+  CHECK(job.state().hardware.slow_devices.empty());
+  CHECK(job.state().hardware.unprobed_nodes.empty() == (now == "second"));
 }
 
 TEST_CASE("the same hardware that comes back changes nothing", "[hardware]") {
@@ -243,7 +244,7 @@ TEST_CASE("the same hardware that comes back changes nothing", "[hardware]") {
   job.returns("n1", "first");
   CHECK(job.says("other hardware") == 0);
   CHECK(job.state().phase == Phase::kTraining);
-  CHECK(job.state().slow_devices.size() == 2);
+  CHECK(job.state().hardware.slow_devices.size() == 2);
 }
 
 TEST_CASE("a job that is prepared for other hardware than comes back has failed, and says what to do", "[hardware]") {
@@ -270,7 +271,7 @@ TEST_CASE("a node that comes back with fewer devices than its ranks need halts t
   (void)tuning.resume({});
   (void)tuning.handle(NodeBack{"n0", {}, 0, "second", 1, 500}, {});
   REQUIRE(tuning.state().doing == Doing::kKilling);
-  (void)tuning.handle(CommandFinished{tuning.state().outstanding.front().tag, true, "", ""}, {});
+  (void)tuning.handle(CommandFinished{tuning.state().outstanding.front().tag.text, true, "", ""}, {});
   CHECK(tuning.state().doing == Doing::kHalted);
   CHECK_THAT(tuning.state().failure, Catch::Contains("with 1 devices where the job needs 2"));
 }
@@ -306,7 +307,7 @@ TEST_CASE("where every node is other hardware, the job's costs are measured anew
   CHECK(benchmarks[0].rendezvous == "benchmark-of-2-0");
   job.carry_out();
   job.feed(kAllKnown);
-  CHECK(job.state().costs_wanted == 3);
+  CHECK(job.state().profiling.costs_wanted == 3);
   const auto launches = job.done<LaunchOn>();
   REQUIRE(launches.size() == 2);
   CHECK(launches[0].plan_json == "best");
@@ -344,7 +345,7 @@ TEST_CASE("a job that has trained goes on where its costs cannot be measured ane
   SECTION("the benchmark fails") {
     job.feed(kNoneKnown);
     while (!job.state().outstanding.empty() && job.state().phase == Phase::kProfiling) {
-      job.feed(CommandFinished{job.state().outstanding.front().tag, false, "no module torch", ""});
+      job.feed(CommandFinished{job.state().outstanding.front().tag.text, false, "no module torch", ""});
     }
     job.pass(std::chrono::seconds(20));
     job.feed(kNoneKnown);

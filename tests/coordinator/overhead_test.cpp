@@ -42,10 +42,10 @@ TEST_CASE("the final comparison's steps and changes of plan count", "[overhead]"
   INFO(one.history());
   REQUIRE(one.state().compared);
   // A B B A A B, from B: four changes, and three blocks of the initial plan, two of them with warm-up.
-  CHECK(one.state().comparison_changes_ms == Approx(4 * kSwitchMs));
-  CHECK(one.state().comparison_excess_ms >= 19 * (kInitialMs - kBestMs) * 0.9);
-  CHECK(one.state().overhead_ms() ==
-        Approx(of_trials(one.state()) + one.state().comparison_changes_ms + one.state().comparison_excess_ms));
+  CHECK(one.state().spent.comparison_changes_ms == Approx(4 * kSwitchMs));
+  CHECK(one.state().spent.comparison_excess_ms >= 19 * (kInitialMs - kBestMs) * 0.9);
+  CHECK(one.state().overhead_ms() == Approx(of_trials(one.state()) + one.state().spent.comparison_changes_ms +
+                                            one.state().spent.comparison_excess_ms));
 }
 
 TEST_CASE("no comparison is made that would cost more than trials may, also where the job ends with its tuning",
@@ -104,7 +104,7 @@ TEST_CASE("trained steps count with the time that they took, not with the initia
   one.begin();
   REQUIRE(one.run([&] { return one.state().phase == Phase::kStopping; }));
   REQUIRE(one.state().incumbent.hash == "best");
-  CHECK(one.state().trained_ms == Approx(trained_ms));
+  CHECK(one.state().spent.trained_ms == Approx(trained_ms));
   const auto left = static_cast<double>(one.state().job.steps - step);
   CHECK(one.state().job_ms() == Approx(trained_ms + left * one.state().incumbent_measured.mean_ms));
 }
@@ -118,7 +118,7 @@ TEST_CASE("a stored state that does not tell what its steps took takes them at t
   document.erase("trained_ms");
   const auto parsed = parse_tuning_state(document.dump());
   REQUIRE(parsed.ok());
-  CHECK(parsed->trained_ms == 5000);
+  CHECK(parsed->spent.trained_ms == 5000);
 }
 
 TEST_CASE("trials of plans that hardly differ stay within their share of the job's time, seeds 1 to 5", "[overhead]") {
@@ -147,7 +147,7 @@ TEST_CASE("a plan that is many times slower than predicted is left at the step t
   REQUIRE(one.run());
   INFO(one.history());
   REQUIRE(one.state().trials.size() == 1);
-  CHECK(one.state().trials.front().reason == "overhead");
+  CHECK(one.state().trials.front().reason == FailureReason::kOverhead);
   CHECK(one.state().incumbent.hash == "initial");
   CHECK(one.state().overhead_ms() <= one.state().allowed_overhead_ms() + kSlowMs);
 }
@@ -181,7 +181,7 @@ TEST_CASE("the incumbent's warm-up after a plan that was rejected is not taken f
   REQUIRE(one.run());
   INFO(one.history());
   REQUIRE(one.state().trials.size() == 2);
-  REQUIRE(one.state().trials.front().reason == "slower");
+  REQUIRE(one.state().trials.front().reason == FailureReason::kSlower);
   CHECK(one.state().trials.back().ratio.ratio == Approx(kInitialMs / 103).epsilon(0.01));
 }
 

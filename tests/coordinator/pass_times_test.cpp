@@ -1,4 +1,4 @@
-#include "tuning/pass_times.hpp"
+#include "tuning/trial/pass_times.hpp"
 
 #include <catch2/catch.hpp>
 

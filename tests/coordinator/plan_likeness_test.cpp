@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tuning/plan_likeness.hpp"
+#include "tuning/search/plan_likeness.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -1,6 +1,6 @@
 // What is asked of the tuner, with the tuner's own small world.
 
-#include "tuning/planning.hpp"
+#include "tuning/search/planning.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
-#include "tuning/near_copies.hpp"
+#include "tuning/search/near_copies.hpp"
 #include "world.hpp"
 
 using namespace trimtab;

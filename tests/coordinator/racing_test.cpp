@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/random.hpp"
-#include "tuning/racing.hpp"
-#include "tuning/settling.hpp"
+#include "tuning/change/settling.hpp"
+#include "tuning/trial/racing.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

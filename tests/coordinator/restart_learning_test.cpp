@@ -48,7 +48,7 @@ TEST_CASE("a restarted trial whose loss is spoilt fails for that, and its plan i
   one.begin();
   REQUIRE(one.run([&] { return trains_on(one); }, 100000));
   INFO(one.history());
-  CHECK(trial_of(one, "best").reason == "loss");
+  CHECK(trial_of(one, "best").reason == FailureReason::kLoss);
   CHECK(one.state().incumbent.hash == "initial");
   CHECK(one.state().failed_hashes == std::vector<std::string>{"best"});
   const auto& steps = one.own_steps();
@@ -64,7 +64,7 @@ TEST_CASE("an adopted plan that spoils a restarted job's loss is left, and the j
   REQUIRE(one.run([&] { return one.state().incumbent.hash == "initial"; }, 100000));
   INFO(one.history());
   CHECK(trial_of(one, "best").state == TrialState::kFailed);
-  CHECK(trial_of(one, "best").reason == "loss");
+  CHECK(trial_of(one, "best").reason == FailureReason::kLoss);
   CHECK_THAT(trial_of(one, "best").message, Catch::Contains("no finite number under the new plan"));
   REQUIRE(one.run([&] { return trains_on(one) && one.running_plan() == "initial"; }, 100000));
   // Nothing of what it has trained was saved: its steps are trained again.
@@ -80,7 +80,7 @@ TEST_CASE("what a restarted job has saved by itself under a plan that spoils it 
   one.faults.saves_by_itself = true;
   one.faults.not_finite_after = {{"best", 12}};
   one.begin();
-  REQUIRE(one.run([&] { return trains_on(one) && trial_of(one, "best").reason == "loss"; }, 100000));
+  REQUIRE(one.run([&] { return trains_on(one) && trial_of(one, "best").reason == FailureReason::kLoss; }, 100000));
   CHECK_THAT(one.history(), Catch::Contains("the job had saved its checkpoint under the plan that it left"));
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("a coordinator that ends while a restarted job's adopted plan is watch
   REQUIRE(one.run([&] { return adopted(one) && one.state().learning.watching(); }, 100000));
   one.restart_coordinator(false);
   REQUIRE(one.run([&] { return one.state().incumbent.hash == "initial" && trains_on(one); }, 100000));
-  CHECK(trial_of(one, "best").reason == "loss");
+  CHECK(trial_of(one, "best").reason == FailureReason::kLoss);
 }
 
 TEST_CASE("nothing else is tried while a restarted job's adopted plan is watched") {

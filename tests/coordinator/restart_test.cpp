@@ -67,7 +67,7 @@ TEST_CASE("a trial that a restart interrupts has failed and its plan may be trie
   }));
   const std::size_t trials = one.state().trials.size();
   one.restart_coordinator(true);
-  CHECK(one.state().trials[trials - 1].reason == "coordinator restarted");
+  CHECK(one.state().trials[trials - 1].reason == FailureReason::kCoordinatorRestarted);
   REQUIRE(one.run([&] { return one.running_plan() == "initial"; }));
   REQUIRE(one.run());
   CHECK(one.state().trials.size() > trials);
@@ -117,14 +117,14 @@ TEST_CASE(
   }
   for (const std::int32_t rank : {0, 1}) (void)first.handle(FromRank{rank, 1, RankStep{10, 1, 100, 1, "", 0}}, {});
   REQUIRE(first.state().doing == Doing::kSearching);
-  const std::uint64_t searches = first.state().searches;
+  const std::uint64_t searches = first.state().search.searches;
   Tuning second(parse_tuning_state(to_json(first.state())).value());
   (void)second.resume({});
   for (const std::int32_t rank : {0, 1}) {
     (void)second.handle(NodeBack{"n" + std::to_string(rank), {{rank, 1, 1}}, 1}, {});
   }
   CHECK(second.state().doing == Doing::kSearching);
-  CHECK(second.state().searches > searches);
+  CHECK(second.state().search.searches > searches);
 }
 
 TEST_CASE("a job that is unfrozen before every node is back after a restart waits for them, and tries then") {
@@ -136,17 +136,17 @@ TEST_CASE("a job that is unfrozen before every node is back after a restart wait
   REQUIRE(one.run([&] { return one.state().doing == Doing::kNothing && one.running_plan() == "initial"; }));
   Tuning tuning(parse_tuning_state(to_json(one.state())).value());
   REQUIRE(tuning.state().phase == Phase::kTrials);
-  const std::uint64_t searches = tuning.state().searches;
+  const std::uint64_t searches = tuning.state().search.searches;
   (void)tuning.resume({});
   (void)tuning.handle(Order::kUnfreeze, {});
-  CHECK(tuning.state().searches == searches);
+  CHECK(tuning.state().search.searches == searches);
   CHECK(tuning.state().doing == Doing::kNothing);
   const std::uint64_t epoch = one.state().last_epoch;
   const std::uint64_t launch = one.state().launch;
   (void)tuning.handle(NodeBack{"n0", {{0, launch, epoch}}, launch}, {});
-  CHECK(tuning.state().searches == searches);
+  CHECK(tuning.state().search.searches == searches);
   (void)tuning.handle(NodeBack{"n1", {{1, launch, epoch}}, launch}, {});
-  CHECK(tuning.state().searches == searches + 1);
+  CHECK(tuning.state().search.searches == searches + 1);
   CHECK(tuning.state().doing == Doing::kSearching);
 }
 

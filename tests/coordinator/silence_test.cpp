@@ -83,5 +83,5 @@ TEST_CASE("silence in a trial is its plan's hang after the trial's deadline", "[
       one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
   one.faults.pauses[one.state().step + 1] = kEvaluation;
   REQUIRE(one.run([&] { return one.state().trials.front().state == TrialState::kFailed; }));
-  CHECK(one.state().trials.front().reason == "hang");
+  CHECK(one.state().trials.front().reason == FailureReason::kHang);
 }

@@ -54,7 +54,7 @@ class ElasticJob {
     state.phase = Phase::kTraining;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}, {"n2", 2, 1}};
     state.cluster_json = cluster_of(3);
-    state.slow_devices = std::move(slow_devices);
+    state.hardware.slow_devices = std::move(slow_devices);
     state.initial = state.incumbent = {"all", "all"};
     state.epoch_hashes = {{1, "all"}};
     state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
@@ -121,7 +121,7 @@ TEST_CASE("the plan for one node fewer is for devices as fast as those that are 
   CHECK(job.state().world_size() == 2);
   CHECK(job.state().incumbent.hash == (lost == "n0" ? "spare 2" : "spare 1"));
   CHECK(job.searched().back() == (lost == "n0" ? std::vector<double>{1, 1} : std::vector<double>{0.5, 1}));
-  CHECK(job.state().slow_devices.size() == (lost == "n0" ? 0 : 1));
+  CHECK(job.state().hardware.slow_devices.size() == (lost == "n0" ? 0 : 1));
 }
 
 TEST_CASE("another plan than the one that is kept ready is searched while a node is waited for", "[spare]") {

@@ -62,7 +62,7 @@ TEST_CASE("what a scheduler does to a trial's launch is not the plan's fault, an
     INFO(to_string(state) << "\n" << one.history());
     REQUIRE(ended);
     CHECK(first_trial(one).state == TrialState::kFailed);
-    CHECK(first_trial(one).reason == to_string(state));
+    CHECK(first_trial(one).reason.text() == to_string(state));
     CHECK(one.state().failed_hashes.empty());
     REQUIRE(one.state().trials.size() >= 2);
     CHECK(one.state().trials[1].plan.hash == "best");
@@ -79,7 +79,7 @@ TEST_CASE("a trial that runs out of the scheduler's memory, or fails, is the pla
     one.faults.interrupt[one.launches()] = state;
     REQUIRE(one.run([] { return false; }, 100000));
     INFO(one.history());
-    CHECK(first_trial(one).reason == (state == SubmissionState::kOutOfMemory ? "out_of_memory" : "crash"));
+    CHECK(first_trial(one).reason.text() == (state == SubmissionState::kOutOfMemory ? "out_of_memory" : "crash"));
     CHECK(one.state().failed_hashes == std::vector<std::string>{"best"});
     CHECK(one.state().incumbent.hash == "initial");
   }

@@ -1,4 +1,4 @@
-#include "tuning/trial_history.hpp"
+#include "tuning/trial/trial_history.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::int32_t kTrials = 10'000;
 const std::string kPlanJson(2000, ' ');
 
-Trial trial(std::int32_t id, TrialState state, const std::string& reason = "") {
+Trial trial(std::int32_t id, TrialState state, FailureReason reason = FailureReason::kNone) {
   Trial one;
   one.id = id;
   one.plan = {kPlanJson, "plan" + std::to_string(id)};
@@ -38,7 +38,7 @@ TrialState fate(std::int32_t id) {
 
 // As a trial's end leaves the state.
 void end_trial(TuningState& state, std::int32_t id) {
-  state.trials.back() = trial(id, fate(id), id % 3 == 0 ? "out_of_memory" : "");
+  state.trials.back() = trial(id, fate(id), id % 3 == 0 ? FailureReason::kOutOfMemory : FailureReason::kNone);
   const Trial& ended = state.trials.back();
   state.observations.push_back({ended.plan, 1000, 1, {}, {}, 0, {}});
   state.passed_over.push_back({{kPlanJson, "passed" + std::to_string(id)}, 1, "why"});
@@ -95,7 +95,7 @@ TEST_CASE("what a job keeps of 10,000 trials is bounded, and what may be asked f
     CHECK_FALSE(keeps(state, 4002));
     for (std::int32_t id = kTrials; id > kTrials - 32; --id) CHECK(keeps(state, id));
     const auto teaching = std::count_if(state.trials.begin(), state.trials.end(),
-                                        [](const Trial& one) { return one.reason == "out_of_memory"; });
+                                        [](const Trial& one) { return one.reason == FailureReason::kOutOfMemory; });
     CHECK(teaching >= static_cast<std::ptrdiff_t>(kOutOfMemoryKept));
   }
   SECTION("a plan whose trial is forgotten is not tried again before the next drift") {

@@ -22,7 +22,7 @@ const Trial* trial_of(const FakeWorld& of, const std::string& plan) {
 }
 
 // Runs the whole loop with "worse" broken in some way; whatever that is, the best plan is adopted in the end.
-void check_rolls_back(FakeWorld& one, const std::string& reason) {
+void check_rolls_back(FakeWorld& one, FailureReason reason) {
   one.begin();
   const bool ended = one.run();
   INFO(one.history());
@@ -51,8 +51,8 @@ TEST_CASE("the truly faster plan is adopted, compared once more and checked for 
   CHECK(state.compared);
   CHECK(state.final_ratio.ratio == Approx(100.0 / 70).epsilon(0.05));
   CHECK(state.final_ratio.low > 1.3);
-  CHECK(state.costs_reused == 4);
-  CHECK(state.costs_wanted == 3);
+  CHECK(state.profiling.costs_reused == 4);
+  CHECK(state.profiling.costs_wanted == 3);
   REQUIRE(state.untuned_losses.size() == 30);
   CHECK(state.untuned_losses.back().loss == Approx(state.losses.back().loss));
   CHECK(state.untuned_losses.back().samples == state.losses.back().samples);
@@ -194,7 +194,7 @@ TEST_CASE("a trial gets no more blocks than the job has steps for") {
     REQUIRE(one.run());
     const Trial* better = trial_of(one, "better");
     REQUIRE(better != nullptr);
-    if (better->reason != "gain not sure") continue;
+    if (better->reason.kind() != FailureReason::kGainNotSure) continue;
     ++unsure;
     CHECK(better->measured.steps < 30);
   }
@@ -244,41 +244,41 @@ TEST_CASE("a plan that is no faster is seldom adopted, though a trial looks up t
 TEST_CASE("a plan that a rank refuses is rolled back") {
   FakeWorld one = world();
   one.faults.refuse = {"worse"};
-  check_rolls_back(one, "refused");
+  check_rolls_back(one, FailureReason::kRefused);
   CHECK(one.launches() == 2);  // the job and its untuned run
 }
 
 TEST_CASE("a plan whose change does not fit into memory is rolled back") {
   FakeWorld one = world();
   one.faults.refuse_memory = {"worse"};
-  check_rolls_back(one, "out_of_memory");
+  check_rolls_back(one, FailureReason::kOutOfMemory);
 }
 
 TEST_CASE("a plan that runs out of memory is rolled back without a launch") {
   FakeWorld one = world();
   one.faults.fail_memory = {"worse"};
-  check_rolls_back(one, "out_of_memory");
+  check_rolls_back(one, FailureReason::kOutOfMemory);
   CHECK(one.launches() == 2);
 }
 
 TEST_CASE("a plan that crashes a rank is rolled back by a launch with the incumbent") {
   FakeWorld one = world();
   one.faults.crash = {"worse"};
-  check_rolls_back(one, "crash");
+  check_rolls_back(one, FailureReason::kCrash);
   CHECK(one.launches() == 3);
 }
 
 TEST_CASE("a plan that hangs is rolled back by a launch with the incumbent") {
   FakeWorld one = world();
   one.faults.hang = {"worse"};
-  check_rolls_back(one, "hang");
+  check_rolls_back(one, FailureReason::kHang);
   CHECK(one.launches() == 3);
 }
 
 TEST_CASE("a plan that becomes active on some ranks only is rolled back by a launch") {
   FakeWorld one = world();
   one.faults.half_active = {"worse"};
-  check_rolls_back(one, "hang");
+  check_rolls_back(one, FailureReason::kHang);
 }
 
 TEST_CASE("a missing acknowledgement cancels the change and nobody switches") {
@@ -286,7 +286,7 @@ TEST_CASE("a missing acknowledgement cancels the change and nobody switches") {
   one.faults.no_ack = {"worse"};
   bool ran_worse = false;
   one.after_event = [&] { ran_worse = ran_worse || one.running_plan() == "worse"; };
-  check_rolls_back(one, "agreement timeout");
+  check_rolls_back(one, FailureReason::kAgreementTimeout);
   CHECK_FALSE(ran_worse);
   CHECK(one.launches() == 2);
 }
@@ -294,7 +294,7 @@ TEST_CASE("a missing acknowledgement cancels the change and nobody switches") {
 TEST_CASE("a commit without effect is cancelled and the ranks stay on the old plan") {
   FakeWorld one = world();
   one.faults.ignore_commit = {"worse"};
-  check_rolls_back(one, "agreement timeout");
+  check_rolls_back(one, FailureReason::kAgreementTimeout);
   CHECK(one.launches() == 2);
 }
 
@@ -302,7 +302,7 @@ TEST_CASE("a cancelled change that takes effect all the same is rolled back") {
   FakeWorld one = world();
   one.faults.ignore_commit = {"worse"};
   one.faults.ignore_cancel = {"worse"};
-  check_rolls_back(one, "agreement timeout");
+  check_rolls_back(one, FailureReason::kAgreementTimeout);
 }
 
 TEST_CASE("ranks that run a plan which nobody agreed on are brought back to the incumbent") {
@@ -333,7 +333,7 @@ TEST_CASE("an adopted plan that fails after all gives its place back") {
   }
   CHECK(one.state().incumbent.hash == "initial");
   CHECK(trial_of(one, "best")->state == TrialState::kFailed);
-  CHECK(trial_of(one, "best")->reason == "loss");
+  CHECK(trial_of(one, "best")->reason == FailureReason::kLoss);
   CHECK(one.state().failed_hashes.back() == "best");
   REQUIRE(one.run([&] { return one.state().doing == Doing::kNothing; }));
   CHECK(one.running_plan() == "initial");
@@ -371,7 +371,7 @@ TEST_CASE("an adopted plan that no launch brings to life gives its place back to
   REQUIRE(one.run([&] { return one.state().incumbent.hash != "best"; }, 100000));
   CHECK(one.state().incumbent.hash == "better");
   CHECK(one.state().incumbent_measured.mean_ms == Approx(80).epsilon(0.05));
-  CHECK(trial_of(one, "best")->reason == "crash");
+  CHECK(trial_of(one, "best")->reason == FailureReason::kCrash);
   CHECK_THAT(trial_of(one, "best")->message, Catch::Contains("crashed 4 times") && Catch::Contains("last words"));
   CHECK(one.state().failed_hashes.back() == "best");
   REQUIRE(one.run([&] { return settled() && one.running_plan() == "better"; }, 100000));
@@ -482,7 +482,7 @@ TEST_CASE("a node that is lost in a trial fails the trial, and tuning goes on wh
   REQUIRE(
       one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
   one.lose_node("n1");
-  CHECK(one.state().trials.back().reason == "agent lost");
+  CHECK(one.state().trials.back().reason == FailureReason::kAgentLost);
   CHECK(one.state().doing == Doing::kWaitingForNodes);
   (void)one.run([] { return false; }, 40);
   CHECK_FALSE(is_final(one.state().phase));
@@ -591,5 +591,5 @@ TEST_CASE("profiling alone ends when the costs are known") {
   (void)tuning.handle(CommandFinished{"describe", true, "", "{}"}, {});
   (void)tuning.handle(CostsCounted{5, 0, {}, {}, "", ""}, {});
   CHECK(tuning.state().phase == Phase::kFinished);
-  CHECK(tuning.state().costs_reused == 5);
+  CHECK(tuning.state().profiling.costs_reused == 5);
 }

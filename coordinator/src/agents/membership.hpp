@@ -19,8 +19,8 @@
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
 #include "schema/protocol_version.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
 #include "tuning/event.hpp"
-#include "tuning/joining_nodes.hpp"
 
 namespace trimtab::coordinator {
 

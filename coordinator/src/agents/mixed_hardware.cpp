@@ -3,7 +3,7 @@
 #include <map>
 
 #include "tuner/cost_choice.hpp"
-#include "tuning/comparison.hpp"
+#include "tuning/trial/comparison.hpp"
 
 namespace trimtab::coordinator {
 namespace {

@@ -88,7 +88,7 @@ json trial_summary(const Trial& trial) {
           {"hash", trial.plan.hash},
           {"plan", carried(trial.plan.json)},
           {"state", to_string(trial.state)},
-          {"reason", trial.reason},
+          {"reason", trial.reason.text()},
           {"message", trial.message},
           {"predicted_ms", trial.predicted.mean_ms},
           {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
@@ -117,7 +117,7 @@ json job_json(const JobRun& job) {
   json document = summary_json(job);
   document["fingerprint"] = state.fingerprint;
   document["launch"] = state.launch;
-  document["evaluations"] = state.evaluations;
+  document["evaluations"] = state.search.evaluations;
   document["incumbent"] = {{"hash", state.incumbent.hash},
                            {"plan", carried(state.incumbent.json)},
                            {"predicted_ms", state.incumbent_predicted.mean_ms},

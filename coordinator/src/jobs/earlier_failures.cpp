@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tuning/action.hpp"
-
 namespace trimtab::coordinator {
 
 namespace {
@@ -11,6 +9,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kCrash = "crash";
+constexpr const char* kHang = "hang";        // no later job is told of it; earlier releases told them
 constexpr const char* kCrashes = "crashes";  // after it had failed before
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include "schema/hash64.hpp"
 #include "schema/model.hpp"
 #include "tuner/calibration.hpp"
-#include "tuning/joining_nodes.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -88,8 +88,9 @@ void JobRun::feed(Event event) {
 // An answer to a command that is over would wait for nothing, and it may be large.
 bool JobRun::awaits(const Event& event) const {
   const auto* done = std::get_if<CommandFinished>(&event);
-  return done == nullptr ||
-         std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) { return one.tag == done->tag; });
+  return done == nullptr || std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) {
+           return one.tag.text == done->tag;
+         });
 }
 
 Status JobRun::obey(Order order, AuditEntry entry) {
@@ -137,7 +138,7 @@ void JobRun::number_late() {
           using Command = std::decay_t<decltype(one)>;
           if constexpr (requires { one.tag; }) {
             const bool awaited = std::ranges::any_of(
-                state().outstanding, [&](const OutstandingCommand& other) { return other.tag == one.tag; });
+                state().outstanding, [&](const OutstandingCommand& other) { return other.tag.text == one.tag; });
             if (awaited || std::is_same_v<Command, KillOn>) carry_out(one);
           }
         },
@@ -181,7 +182,7 @@ void JobRun::audit(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
     const std::string what = audited(action);
     if (!what.empty())
-      unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, tuning_.purpose(), state().tenant});
+      unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, state().purpose(), state().tenant});
   }
 }
 
@@ -368,7 +369,7 @@ std::set<std::string> JobRun::other_fingerprints(const Cluster& cluster) const {
 
 // A job that began under an earlier release has it of its first node.
 std::string JobRun::costs_hardware(const Cluster& cluster) const {
-  return state().costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().costs_hardware;
+  return state().hardware.costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().hardware.costs_hardware;
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
@@ -500,7 +501,9 @@ std::vector<std::string> JobRun::failed_before() const {
 
 // Coordinators that share the database may know of other failures.
 void JobRun::carry_out(const RememberFailure& action) {
-  const auto add = [&action](const std::string* known) { return with_failure(known, action.plan_hash, action.reason); };
+  const auto add = [&action](const std::string* known) {
+    return with_failure(known, action.plan_hash, action.reason.text());
+  };
   const Status stored = services_.costs.change_fact(state().fingerprint, failures_fact(), add);
   if (!stored.ok()) spdlog::warn("job {}: cannot remember a failure: {}", name(), stored.error().message);
 }

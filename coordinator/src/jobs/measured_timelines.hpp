@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 #include "schema/timeline.hpp"
-#include "tuning/planning.hpp"
+#include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
 

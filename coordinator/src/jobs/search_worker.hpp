@@ -13,7 +13,7 @@
 
 #include "base/clock.hpp"
 #include "net/event_loop.hpp"
-#include "tuning/planning.hpp"
+#include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
 

@@ -18,7 +18,7 @@
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 #include "tuner/cost_model.hpp"
-#include "tuning/changed_hardware.hpp"
+#include "tuning/hardware/changed_hardware.hpp"
 
 namespace trimtab::coordinator {
 

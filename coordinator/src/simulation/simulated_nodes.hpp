@@ -11,8 +11,8 @@
 
 #include "base/clock.hpp"
 #include "schema/cluster.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
 #include "tuning/event.hpp"
-#include "tuning/joining_nodes.hpp"
 
 namespace trimtab::coordinator {
 

@@ -180,7 +180,7 @@ Status Simulation::carry_out(const Action& action) {
 // a short while ago waits before it is once more.
 bool Simulation::past_drift() const {
   if (last_drift_ == 0) return true;
-  const std::vector<Drift>& noticed = state().drifts;
+  const std::vector<Drift>& noticed = state().hardware.drifts;
   const bool waits = state().job.mode != JobMode::kObserve && !noticed.empty() && !noticed.back().handled;
   const Nanoseconds looks = recovers_ ? kLooksToNotice * state().job.trials.look_every : Nanoseconds{0};
   return !waits && cluster_.step() > last_drift_ + kStepsToNotice &&
@@ -193,7 +193,7 @@ bool Simulation::offer_nodes() {
   const auto larger = cluster_.place_more(state().job.world_size, state().nodes);
   if (!larger || larger->key == offered_) return false;
   offered_ = larger->key;
-  const std::string& hardware = state().costs_hardware;
+  const std::string& hardware = state().hardware.costs_hardware;
   feed(describe_joining(*larger, hardware.empty() ? larger->cluster.nodes.front().fingerprint : hardware,
                         cluster_.probed(larger->cluster).probes));
   return true;

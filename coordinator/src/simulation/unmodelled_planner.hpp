@@ -10,7 +10,7 @@
 #include "schema/cluster.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
-#include "tuning/planning.hpp"
+#include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
 

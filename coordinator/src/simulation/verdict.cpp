@@ -40,7 +40,7 @@ json trial_json(const JudgedTrial& trial) {
 
 // Null where the plan is known no more, or was of more devices than are left.
 const PlanText* plan_of(const std::string& hash, const TuningState& state) {
-  if (!state.resizes.empty()) return nullptr;
+  if (!state.elastic.resizes.empty()) return nullptr;
   for (const PlanText* one : {&state.initial, &state.incumbent}) {
     if (one->hash == hash) return one;
   }
@@ -100,7 +100,7 @@ void Verdict::judge(const Trial& trial, const TuningState& state, const TimeSpen
   JudgedTrial one;
   one.id = trial.id;
   one.state = to_string(trial.state);
-  one.reason = trial.reason;
+  one.reason = trial.reason.text();
   one.true_ms = true_ms(trial.plan.json);
   one.incumbent_true_ms = true_ms(beside_);
   one.predicted_low_ms = trial.predicted.low_ms;
@@ -130,7 +130,7 @@ void Verdict::first_answer(const SearchReply& reply) {
 // is in the end: where nobody had tuned again.
 nlohmann::json Verdict::changes_json(const TuningState& state, double best_ms) const {
   auto changes = nlohmann::json::array();
-  for (const Drift& drift : state.drifts) {
+  for (const Drift& drift : state.hardware.drifts) {
     const PlanText* const ran = plan_of(drift.plan_hash, state);
     changes.push_back({{"since_step", drift.since_step},
                        {"noticed_step", drift.noticed_step},
@@ -166,9 +166,9 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"phase", to_string(state.phase)},
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
-                             {"drifts", state.drifts.size()},
+                             {"drifts", state.hardware.drifts.size()},
                              {"changes", changes_json(state, best)},
-                             {"resizes", state.resizes.size()},
+                             {"resizes", state.elastic.resizes.size()},
                              {"devices_left", state.world_size()},
                              {"best_true_ms", best},
                              {"best_of_costs_ms", known.of_costs_ms},
@@ -190,7 +190,7 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"job_hours", job_ms / 3.6e6},
                              {"overhead_share", job_ms > 0 ? overhead_ms / job_ms : 0},
                              {"overhead_device_hours", overhead_ms / 3.6e6 * devices},
-                             {"evaluations", state.evaluations},
+                             {"evaluations", state.search.evaluations},
                              {"best_plan", nlohmann::json::parse(known.plan_json, nullptr, false)}};
   if (model_alone_) {
     document["model_alone"] = {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tuning/event.hpp"
+#include "tuning/trial/failure_reason.hpp"
 
 namespace trimtab::coordinator {
 
@@ -90,11 +91,8 @@ struct RememberProbes {
 };
 struct RememberFailure {
   std::string plan_hash;
-  std::string reason;
+  Reason reason;
 };
-// The reason of a failure that no later job is told of; earlier releases told them.
-inline constexpr const char* kHang = "hang";
-
 using Action =
     std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks, CountCosts,
                  SearchPlans, ProbeHardware, RememberCalibration, RememberProbes, RememberFailure>;

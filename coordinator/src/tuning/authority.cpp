@@ -6,29 +6,21 @@
 
 namespace trimtab::coordinator {
 
-std::string Tuning::held_by() const {
-  if (state_.frozen) return "frozen";
-  for (const NodeShare& share : state_.nodes) {
-    if (kill_switches_.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
-  }
-  return "";
-}
-
 void Tuning::on(const KillSwitches& thrown) {
-  const std::string before = held_by();
+  const std::string before = view_.held_by();
   kill_switches_ = thrown.nodes;
-  const std::string now = held_by();
+  const std::string now = view_.held_by();
   if (before == now) return;
   if (now.empty()) return release();
-  if (before.empty()) return hold("kill_switch");
+  if (before.empty()) return hold(FailureReason::kKillSwitch);
 }
 
 // `reason` is a trial's, which says nothing about its plan.
-void Tuning::hold(const std::string& reason) {
-  const std::string why = held_by();
-  transition();
-  note("plan", why + ": the ranks stay on the incumbent until it is taken back");
-  decided("hold the plan", why);
+void Tuning::hold(const Reason& reason) {
+  const std::string why = view_.held_by();
+  out_.changed = true;
+  out_.note("plan", why + ": the ranks stay on the incumbent until it is taken back");
+  out_.decide("hold the plan", why);
   if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
     fail_trial(reason, why + " in the middle of the trial", false);
     return roll_back();
@@ -39,28 +31,17 @@ void Tuning::hold(const std::string& reason) {
 
 // Of two reasons the last is gone.
 void Tuning::release() {
-  transition();
-  if (held()) return;
-  note("plan", "plans may change again");
-  decided("hold the plan no longer", "neither frozen nor a kill switch thrown");
+  out_.changed = true;
+  if (view_.held()) return;
+  out_.note("plan", "plans may change again");
+  out_.decide("hold the plan no longer", "neither frozen nor a kill switch thrown");
   if (state_.doing != Doing::kNothing) return;
   if (state_.phase == Phase::kTrials) return go_on_trying();
   if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
 }
 
-void Tuning::decided(std::string what, std::string why) {
-  decisions_.push_back({std::move(what), std::move(why)});
-}
-
 std::vector<Decision> Tuning::take_decisions() {
-  return std::exchange(decisions_, {});
-}
-
-std::string Tuning::purpose() const {
-  if (state_.stop_asked) return "the job was asked to stop";
-  if (state_.doing == Doing::kRollingBack) return "back to the incumbent";
-  if (state_.has_trial()) return "trial " + std::to_string(state_.trials.back().id);
-  return "phase " + std::string(to_string(state_.phase));
+  return std::exchange(out_.decisions, {});
 }
 
 }  // namespace trimtab::coordinator

@@ -9,16 +9,16 @@ namespace trimtab::coordinator {
 
 void Tuning::finish_trials(const std::string& why, bool searched) {
   state_.conclusion = why;
-  if (searched && !state_.drifts.empty()) {
-    Drift& last = state_.drifts.back();
+  if (searched && !state_.hardware.drifts.empty()) {
+    Drift& last = state_.hardware.drifts.back();
     const std::string& begun_with = state_.retuned_from.plan.hash;
     last.kept = last.trials_before >= 0 && last.plan_hash == begun_with && state_.incumbent.hash == begun_with;
   }
-  note("result", "tuning ends: " + why);
-  decided("end tuning", why);
+  out_.note("result", "tuning ends: " + why);
+  out_.decide("end tuning", why);
   // The initial plan is of no interest any more after a drift.
-  const bool is_of_before = compares_initial() && !state_.drifts.empty();
-  if (state_.incumbent.hash == compared_plan().hash || is_of_before) return end_tuning();
+  const bool is_of_before = state_.compares_initial() && !state_.hardware.drifts.empty();
+  if (state_.incumbent.hash == state_.compared_plan().hash || is_of_before) return end_tuning();
   enter(Phase::kComparing);
   begin_comparison();
 }
@@ -26,11 +26,11 @@ void Tuning::finish_trials(const std::string& why, bool searched) {
 // The job keeps the incumbent. It trains on, or ends when its file says so.
 void Tuning::end_tuning() {
   state_.tuned_wall_ns = now_.wall.count();
-  leaves_comparison_ = state_.phase == Phase::kComparing;
+  overhead_.leave_comparison(state_.phase == Phase::kComparing);
   enter(Phase::kTraining);
   if (state_.job.trials.stop_after) return stop_ranks();
   state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
-  if (!running(state_.incumbent) || runs_trial()) return roll_back();
+  if (!running_.is(state_.incumbent) || state_.runs_trial()) return roll_back();
   train_on();
 }
 
@@ -39,8 +39,8 @@ void Tuning::stop_ranks() {
   interleaving_.reset();
   enter(Phase::kStopping);
   // A restarted job knows SIGTERM alone.
-  if (is_restarted()) return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
-  act(StopRanks{state_.step + 2});
+  if (state_.is_restarted()) return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
+  out_.act(StopRanks{state_.step + 2});
 }
 
 // The same first steps with the initial plan and no changes: what the losses should have been. Follows the job's end.
@@ -63,8 +63,8 @@ void Tuning::finish() {
 void Tuning::fail(const std::string& why) {
   state_.failure = why;
   state_.finished_wall_ns = now_.wall.count();
-  note("warning", why);
-  decided("give the job up", why);
+  out_.note("warning", why);
+  out_.decide("give the job up", why);
   enter(Phase::kFailed);
 }
 
@@ -76,18 +76,18 @@ void Tuning::stopped() {
 
 // The job ends, and a node that its last steps or its ranks' end wait for has not come back. True when it goes without.
 bool Tuning::end_without_lost() {
-  const bool is_last = ends() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned;
+  const bool is_last = state_.ends() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned;
   if (!is_last || now_.monotonic - lost_at_ <= state_.job.trials.deadline) return false;
   const bool waits =
       state_.doing != Doing::kKilling ||
       std::ranges::any_of(state_.outstanding, [this](const auto& one) { return lost_.contains(one.node); });
   if (!waits) return false;
-  note("warning",
-       "a node did not come back within the deadline: the job ends without, and what runs there is ended "
-       "when it comes back");
+  out_.note("warning",
+            "a node did not come back within the deadline: the job ends without, and what runs there is ended "
+            "when it comes back");
   if (state_.stop_asked) {
     kill_reachable(AfterKill::kStop);
-  } else if (ends()) {
+  } else if (state_.ends()) {
     kill_reachable(AfterKill::kFail);
   } else {
     state_.loss_note = "not compared: a node was lost for good at the job's end";
@@ -99,16 +99,16 @@ bool Tuning::end_without_lost() {
 void Tuning::user_stop() {
   if (state_.stop_asked) return;
   state_.stop_asked = true;
-  transition();
-  if (!has_ranks()) return end_preparation(AfterKill::kStop);
+  out_.changed = true;
+  if (!state_.has_ranks()) return end_preparation(AfterKill::kStop);
   if (state_.doing == Doing::kHalted) return stopped();
-  if (state_.has_trial()) fail_trial("stopped", "the job was stopped", false);
+  if (state_.has_trial()) fail_trial(FailureReason::kStopped, "the job was stopped", false);
   if (!lost_.empty()) {
-    note("warning", "stopped while a node is away: what runs there is ended when it comes back");
+    out_.note("warning", "stopped while a node is away: what runs there is ended when it comes back");
     return kill_reachable(AfterKill::kStop);
   }
   // A launch that has not come to its first step cannot agree on a last one.
-  const bool apart = state_.phase == Phase::kUntuned || runs_trial();
+  const bool apart = state_.phase == Phase::kUntuned || state_.runs_trial();
   if (state_.doing == Doing::kLaunching || apart) return kill_ranks(AfterKill::kStop);
   if (state_.doing == Doing::kKilling) {
     state_.after_kill = AfterKill::kStop;
@@ -123,9 +123,7 @@ void Tuning::end_preparation(AfterKill after) {
   state_.after_kill = after;
   if (std::exchange(state_.outstanding, {}).empty()) return ranks_killed();
   enter(Phase::kStopping);
-  kills_benchmarks_ = state_.launch > 0;
-  kill_reachable(after);
-  kills_benchmarks_ = false;
+  kill_reachable(after, state_.launch > 0 ? KillReach::kAll : KillReach::kLaunch);
 }
 
 }  // namespace trimtab::coordinator

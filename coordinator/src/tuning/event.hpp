@@ -12,11 +12,11 @@
 
 #include "base/clock.hpp"
 #include "schema/prediction.hpp"
-#include "tuning/diagnosis.hpp"
-#include "tuning/planning.hpp"
-#include "tuning/step_assembly.hpp"
-#include "tuning/submission.hpp"
-#include "tuning/switch_phases.hpp"
+#include "tuning/change/switch_phases.hpp"
+#include "tuning/hardware/diagnosis.hpp"
+#include "tuning/launch/step_assembly.hpp"
+#include "tuning/launch/submission.hpp"
+#include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
 
@@ -80,6 +80,7 @@ struct HardwareProbed {
   std::vector<Probe> probes;
   std::string error;           // why there are none
   std::string plan_hash = {};  // that ran; empty = the incumbent
+  [[nodiscard]] bool failed() const { return !error.empty() || probes.empty(); }
 };
 
 struct RankConnected {

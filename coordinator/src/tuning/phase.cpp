@@ -45,6 +45,10 @@ std::optional<TrialState> trial_state_named(std::string_view name) {
   return find<TrialState>(kTrialStates, name);
 }
 
+bool has_ended(TrialState state) {
+  return state == TrialState::kFailed || state == TrialState::kAdopted || state == TrialState::kRejected;
+}
+
 bool is_final(Phase phase) {
   return phase == Phase::kFinished || phase == Phase::kFailed || phase == Phase::kStopped;
 }

@@ -49,6 +49,7 @@ enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFa
 [[nodiscard]] std::optional<TrialState> trial_state_named(std::string_view name);
 
 // Nothing more will happen in these.
+[[nodiscard]] bool has_ended(TrialState state);
 [[nodiscard]] bool is_final(Phase phase);
 // Ranks of the tuned job are meant to run in these.
 [[nodiscard]] bool steers_ranks(Phase phase);

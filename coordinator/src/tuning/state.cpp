@@ -6,15 +6,6 @@
 namespace trimtab::coordinator {
 namespace {
 
-bool is_blameless(const Trial& trial) {
-  return trial.state == TrialState::kFailed &&
-         (trial.reason == "coordinator restarted" || trial.reason == "agent lost" || trial.reason == "frozen" ||
-          trial.reason == "kill_switch" || trial.reason == "agreement timeout" || trial.reason == "snapshot" ||
-          trial.reason == "superseded" || trial.reason == "unexpected plan" || trial.reason == "corrupt measurement" ||
-          trial.reason == "no measurement" || trial.reason == "clock" || trial.reason == "incumbent failed" ||
-          trial.reason == "withdrawn" || is_interruption_named(trial.reason));
-}
-
 // More than are ever proposed between two that ranks run.
 constexpr std::size_t kEpochs = 64;
 
@@ -29,23 +20,43 @@ std::uint64_t TuningState::begin_epoch(const std::string& plan_hash) {
   return last_epoch;
 }
 
-double Trial::overhead_ms() const {
-  return changes_ms + std::max(0.0, excess_ms);
+const std::string* TuningState::hash_of(std::uint64_t epoch) const {
+  const auto found = epoch_hashes.find(epoch);
+  return found == epoch_hashes.end() ? nullptr : &found->second;
 }
 
 double TuningState::overhead_ms() const {
-  double sum =
-      forgotten.overhead_ms + comparison_changes_ms + std::max(0.0, comparison_excess_ms) + growth_ms + looks_ms;
+  double sum = forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) +
+               spent.growth_ms + hardware.looks_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }
 
 double TuningState::job_ms(double pace_ms) const {
-  return trained_ms + static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * pace_ms;
+  return spent.trained_ms + static_cast<double>(std::max<std::int64_t>(job.steps - step, 0)) * pace_ms;
 }
 
 double TuningState::allowed_overhead_ms(double pace_ms) const {
   return job.trials.overhead * job_ms(pace_ms);
+}
+
+void TuningState::forget_measurements() {
+  initial_measured = incumbent_measured = {};
+  observations.clear();
+  earlier_calibration_json = calibration_json;
+  begin_trials_anew();
+  trials_before_resize = trials_begun();
+  comparisons_begun = 0;
+  compared = retuned_compared = false;
+  retuned_from = {};
+  trials_before_tuning = trials_begun();
+}
+
+std::string TuningState::purpose() const {
+  if (stop_asked) return "the job was asked to stop";
+  if (doing == Doing::kRollingBack) return "back to the incumbent";
+  if (has_trial()) return "trial " + std::to_string(trials.back().id);
+  return "phase " + std::string(to_string(phase));
 }
 
 Job TuningState::running_job() const {
@@ -54,28 +65,36 @@ Job TuningState::running_job() const {
   return running;
 }
 
-bool TuningState::has_trial() const {
-  if (trials.empty()) return false;
-  const TrialState last = trials.back().state;
-  return last != TrialState::kFailed && last != TrialState::kAdopted && last != TrialState::kRejected;
+std::vector<std::uint32_t> TuningState::ranks_of(const std::string& node) const {
+  std::vector<std::uint32_t> found;
+  for (const NodeShare& share : nodes) {
+    if (share.node != node) continue;
+    for (std::int32_t i = 0; i < share.ranks; ++i) found.push_back(static_cast<std::uint32_t>(share.first_rank + i));
+  }
+  return found;
 }
 
-void TuningState::begin_trials_anew(std::int64_t since_step) {
-  for (const Trial& trial : trials) {
-    if (trial.begun_step < since_step) trials_before_drift = std::max(trials_before_drift, trial.id);
-  }
-  forgotten.tried.clear();
-  hung_hashes.clear();
+bool TuningState::is_outstanding(CommandKind kind) const {
+  return std::ranges::any_of(outstanding, [kind](const OutstandingCommand& one) { return one.kind == kind; });
 }
 
-bool TuningState::was_tried(const std::string& plan_hash) const {
-  if (std::find(forgotten.tried.begin(), forgotten.tried.end(), plan_hash) != forgotten.tried.end()) return true;
-  int blameless = 0;
-  for (const Trial& trial : trials) {
-    if (trial.id <= trials_before_drift || trial.plan.hash != plan_hash) continue;
-    if (!is_blameless(trial) || ++blameless > 1) return true;
-  }
-  return false;
+bool TuningState::has_ranks() const {
+  return steers_ranks(phase) || phase == Phase::kLaunching || phase == Phase::kStopping || phase == Phase::kUntuned;
+}
+
+bool TuningState::believes(double wall_ms) const {
+  return wall_ms > 0 && wall_ms <= 2 * milliseconds(job.trials.deadline);
+}
+
+bool TuningState::ends() const {
+  return stop_asked || (doing == Doing::kKilling && after_kill == AfterKill::kFail);
+}
+
+bool TuningState::is_about_trial() const {
+  if (phase == Phase::kComparing) return true;
+  if (phase != Phase::kTrials) return false;
+  if (has_trial()) return doing != Doing::kAwaitingApproval;
+  return doing == Doing::kRollingBack || doing == Doing::kLaunching;
 }
 
 }  // namespace trimtab::coordinator

@@ -54,7 +54,6 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AfterKill, {{AfterKill::kRelaunch, "relaunch"},
                                          {AfterKill::kStop, "stop"},
                                          {AfterKill::kRestart, "restart"},
                                          {AfterKill::kHalt, "halt"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutstandingCommand, tag, node, kind)
 
 namespace {
 
@@ -67,48 +66,54 @@ Enum named(std::optional<Enum> found, const json& from) {
 
 }  // namespace
 
+static void to_json(json& to, const OutstandingCommand& command) {
+  to = {{"tag", command.tag.text}, {"node", command.node}, {"kind", command.kind}};
+}
+
+static void from_json(const json& from, OutstandingCommand& command) {
+  command = {from.at("tag").get<std::string>(), from.at("node").get<std::string>(), from.at("kind").get<CommandKind>()};
+}
+
+template <typename Of, typename Visit>
+static void each_field_of(Of& trial, const Visit& visit) {
+  visit("id", trial.id);
+  visit("plan", trial.plan);
+  visit("message", trial.message);
+  visit("predicted", trial.predicted);
+  visit("incumbent", trial.incumbent);
+  visit("measured", trial.measured);
+  visit("ratio", trial.ratio);
+  visit("switch_ms", trial.switch_ms);
+  visit("steps", trial.steps);
+}
+
+// What states of earlier releases lack.
+template <typename Of, typename Visit>
+static void each_later_field_of(Of& trial, const Visit& visit) {
+  visit("predicted_terms", trial.predicted_terms);
+  visit("measured_terms", trial.measured_terms);
+  visit("switch_phases", trial.switch_phases);
+  visit("begun_step", trial.begun_step);
+  visit("peak_bytes", trial.peak_bytes);
+  visit("changes_ms", trial.changes_ms);
+  visit("excess_ms", trial.excess_ms);
+  visit("break_even_steps", trial.break_even_steps);
+}
+
 static void to_json(json& to, const Trial& trial) {
-  to = {{"id", trial.id},
-        {"plan", trial.plan},
-        {"state", to_string(trial.state)},
-        {"reason", trial.reason},
-        {"message", trial.message},
-        {"predicted", trial.predicted},
-        {"predicted_terms", trial.predicted_terms},
-        {"measured_terms", trial.measured_terms},
-        {"incumbent", trial.incumbent},
-        {"measured", trial.measured},
-        {"ratio", trial.ratio},
-        {"switch_ms", trial.switch_ms},
-        {"switch_phases", trial.switch_phases},
-        {"begun_step", trial.begun_step},
-        {"steps", trial.steps},
-        {"changes_ms", trial.changes_ms},
-        {"excess_ms", trial.excess_ms},
-        {"break_even_steps", trial.break_even_steps},
-        {"peak_bytes", trial.peak_bytes}};
+  to = {{"state", to_string(trial.state)}, {"reason", trial.reason.text()}};
+  const auto write = [&to](const char* name, const auto& field) { to[name] = field; };
+  each_field_of(trial, write);
+  each_later_field_of(trial, write);
 }
 
 static void from_json(const json& from, Trial& trial) {
   trial.state = named(trial_state_named(from.at("state").get<std::string>()), from.at("state"));
-  from.at("id").get_to(trial.id);
-  from.at("plan").get_to(trial.plan);
-  from.at("reason").get_to(trial.reason);
-  from.at("message").get_to(trial.message);
-  from.at("predicted").get_to(trial.predicted);
-  from.at("incumbent").get_to(trial.incumbent);
-  from.at("measured").get_to(trial.measured);
-  from.at("ratio").get_to(trial.ratio);
-  from.at("switch_ms").get_to(trial.switch_ms);
-  from.at("steps").get_to(trial.steps);
-  trial.predicted_terms = from.value("predicted_terms", std::vector<StepTerms>{});
-  trial.measured_terms = from.value("measured_terms", std::vector<StepTerms>{});
-  trial.switch_phases = from.value("switch_phases", SwitchPhases{});
-  trial.begun_step = from.value("begun_step", std::int64_t{0});
-  trial.peak_bytes = from.value("peak_bytes", 0.0);
-  trial.changes_ms = from.value("changes_ms", 0.0);
-  trial.excess_ms = from.value("excess_ms", 0.0);
-  trial.break_even_steps = from.value("break_even_steps", std::int64_t{0});
+  trial.reason = Reason::parsed(from.at("reason").get<std::string>());
+  each_field_of(trial, [&from](const char* name, auto& field) { from.at(name).get_to(field); });
+  each_later_field_of(trial, [&from](const char* name, auto& field) {
+    if (from.contains(name)) from.at(name).get_to(field);
+  });
 }
 
 namespace {
@@ -130,13 +135,13 @@ void each_field(State& s, const Visit& visit) {
   visit("cluster_json", s.cluster_json);
   visit("fingerprint", s.fingerprint);
   visit("model_json", s.model_json);
-  visit("requests", s.requests);
-  visit("request_sizes", s.request_sizes);
-  visit("request_next", s.request_next);
-  visit("costs_reused", s.costs_reused);
-  visit("costs_wanted", s.costs_wanted);
-  visit("costs_missing", s.costs_missing);
-  visit("profiling_ns", s.profiling_ns);
+  visit("requests", s.profiling.requests);
+  visit("request_sizes", s.profiling.request_sizes);
+  visit("request_next", s.profiling.request_next);
+  visit("costs_reused", s.profiling.costs_reused);
+  visit("costs_wanted", s.profiling.costs_wanted);
+  visit("costs_missing", s.profiling.costs_missing);
+  visit("profiling_ns", s.profiling.profiling_ns);
   visit("initial", s.initial);
   visit("incumbent", s.incumbent);
   visit("initial_predicted", s.initial_predicted);
@@ -165,9 +170,9 @@ void each_result(State& s, const Visit& visit) {
   visit("observations", s.observations);
   visit("failed_hashes", s.failed_hashes);
   visit("calibration_json", s.calibration_json);
-  visit("searches", s.searches);
-  visit("evaluations", s.evaluations);
-  visit("search_seconds", s.search_seconds);
+  visit("searches", s.search.searches);
+  visit("evaluations", s.search.evaluations);
+  visit("search_seconds", s.search.seconds);
   visit("explanation", s.explanation);
   visit("convergence", s.convergence);
   visit("comparisons_begun", s.comparisons_begun);
@@ -194,36 +199,36 @@ void each_later_field(State& s, const Visit& visit) {
   visit("retuned_ratio", s.retuned_ratio);
   visit("retuned_compared", s.retuned_compared);
   visit("earlier_calibration_json", s.earlier_calibration_json);
-  visit("drifts", s.drifts);
-  visit("retuned_step", s.retuned_step);
-  visit("retune_wait", s.retune_wait);
+  visit("drifts", s.hardware.drifts);
+  visit("retuned_step", s.hardware.retuned_step);
+  visit("retune_wait", s.hardware.retune_wait);
   visit("trials_before_drift", s.trials_before_drift);
   visit("measured_step", s.measured_step);
-  visit("first_probes", s.first_probes);
-  visit("first_probed_step", s.first_probed_step);
-  visit("last_probes", s.last_probes);
-  visit("probed_plan_hash", s.probed_plan_hash);
-  visit("slow_devices", s.slow_devices);
-  visit("costs_hardware", s.costs_hardware);
-  visit("unprobed_nodes", s.unprobed_nodes);
-  visit("expected_there", s.expected_there);
-  visit("spare", s.spare);
-  visit("resizes", s.resizes);
-  visit("before", s.before);
+  visit("first_probes", s.hardware.first_probes);
+  visit("first_probed_step", s.hardware.first_probed_step);
+  visit("last_probes", s.hardware.last_probes);
+  visit("probed_plan_hash", s.hardware.probed_plan_hash);
+  visit("slow_devices", s.hardware.slow_devices);
+  visit("costs_hardware", s.hardware.costs_hardware);
+  visit("unprobed_nodes", s.hardware.unprobed_nodes);
+  visit("expected_there", s.hardware.expected_there);
+  visit("spare", s.elastic.spare);
+  visit("resizes", s.elastic.resizes);
+  visit("before", s.elastic.before);
   visit("launch_ms", s.launch_ms);
   visit("ranks", s.ranks);
   visit("trials_before_resize", s.trials_before_resize);
   visit("crashes", s.crashes);
   visit("forgotten", s.forgotten);
-  visit("comparison_changes_ms", s.comparison_changes_ms);
-  visit("comparison_excess_ms", s.comparison_excess_ms);
-  visit("growth_ms", s.growth_ms);
-  visit("looks_ms", s.looks_ms);
-  visit("dearest_look_ms", s.dearest_look_ms);
-  visit("dearest_change_ms", s.dearest_change_ms);
-  visit("trained_ms", s.trained_ms);
-  visit("other_hardware", s.other_hardware);
-  visit("unprofiled", s.unprofiled);
+  visit("comparison_changes_ms", s.spent.comparison_changes_ms);
+  visit("comparison_excess_ms", s.spent.comparison_excess_ms);
+  visit("growth_ms", s.spent.growth_ms);
+  visit("looks_ms", s.hardware.looks_ms);
+  visit("dearest_look_ms", s.hardware.dearest_look_ms);
+  visit("dearest_change_ms", s.spent.dearest_change_ms);
+  visit("trained_ms", s.spent.trained_ms);
+  visit("other_hardware", s.hardware.other_hardware);
+  visit("unprofiled", s.hardware.unprofiled);
   visit("hung_hashes", s.hung_hashes);
   visit("learning", s.learning);
   visit("spoilt_step", s.spoilt_step);
@@ -270,7 +275,7 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
       if (document.contains(name)) document.at(name).get_to(field);
     });
     if (!document.contains("trained_ms")) {
-      state.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
+      state.spent.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
     }
     return state;
   } catch (const std::exception& cause) {

@@ -12,7 +12,7 @@ std::vector<Action> Tuning::begin(Moment now) {
   now_ = now;
   state_.begun_wall_ns = now.wall.count();
   enter(Phase::kWaiting);
-  return std::exchange(actions_, {});
+  return acted();
 }
 
 std::vector<Action> Tuning::resume(Moment now) {
@@ -21,44 +21,46 @@ std::vector<Action> Tuning::resume(Moment now) {
   for (const NodeShare& share : state_.nodes) lost_.insert(share.node);
   const bool asks = state_.doing == Doing::kAwaitingApproval && state_.job.mode == JobMode::kApprove;
   if (state_.has_trial() && !asks) {
-    fail_trial("coordinator restarted", "the coordinator restarted in the middle of the trial", false);
+    fail_trial(FailureReason::kCoordinatorRestarted, "the coordinator restarted in the middle of the trial", false);
   }
-  note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
-  transition();
+  out_.note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(state_.phase)));
+  out_.changed = true;
   if (state_.phase == Phase::kSearching) request_search();
-  if (state_.phase == Phase::kProfiling && !is_outstanding(CommandKind::kBenchmark)) profile();
-  return std::exchange(actions_, {});
+  if (state_.phase == Phase::kProfiling && !state_.is_outstanding(CommandKind::kBenchmark)) profile();
+  return acted();
 }
 
 std::vector<Action> Tuning::handle(const Event& event, Moment now) {
   now_ = now;
   if (is_final(state_.phase)) return {};
   std::visit([this](const auto& one) { on(one); }, event);
-  return std::exchange(actions_, {});
+  return acted();
+}
+
+std::vector<Action> Tuning::acted() {
+  check_invariants();
+  return std::exchange(out_.actions, {});
 }
 
 void Tuning::on(const Tick&) {
   if (state_.phase == Phase::kProfiling) tick_profiling();
   if (state_.doing == Doing::kHalted) return;
   if (!lost_.empty() && end_without_lost()) return;
-  if (!lost_.empty() && !ends()) return tick_lost();
+  if (!lost_.empty() && !state_.ends()) return tick_lost();
   if (change_) {
     tick_change();
   } else {
     tick_ranks();
-    tick_looks();
+    if (hardware_.first_look_is_late()) first_look_over();
+    hardware_.tick();
     search_around_slower();
   }
 }
 
 void Tuning::on(const CommandFinished& command) {
-  const auto found = std::find_if(state_.outstanding.begin(), state_.outstanding.end(),
-                                  [&](const OutstandingCommand& one) { return one.tag == command.tag; });
-  if (found == state_.outstanding.end()) return;  // asked by nobody any more
-  const CommandKind kind = found->kind;
-  state_.outstanding.erase(found);
-  transition();
-  switch (kind) {
+  const auto kind = commands_.finished(command.tag);
+  if (!kind) return;
+  switch (*kind) {
     case CommandKind::kDescribe:
       return described(command);
     case CommandKind::kBenchmark:
@@ -66,29 +68,36 @@ void Tuning::on(const CommandFinished& command) {
     case CommandKind::kLaunch:
       return launched(command);
     case CommandKind::kKill:
-      if (!is_outstanding(CommandKind::kKill)) ranks_killed();
+      if (!state_.is_outstanding(CommandKind::kKill)) ranks_killed();
       return;
   }
 }
 
 void Tuning::on(const CommandMoved& command) {
-  moved_ = {command.done, command.total, command.what};
+  profiling_.take_progress(command);
   moved_at_ = now_.monotonic;
 }
 
 void Tuning::on(const SearchFinished& search) {
-  if (search.number != state_.searches) return;  // of an earlier life
-  state_.evaluations += search.reply.evaluations;
-  state_.search_seconds += search.reply.seconds;
-  if (search.number == spare_search_) return take_spare(search.reply);
-  if (search.number == growth_search_) return take_growth(search.reply);
-  if (search.number == slower_search_) return take_slower(search.reply);
-  if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
-  if (state_.phase == Phase::kTrials && state_.doing == Doing::kSearching) searched(search.reply);
+  const auto purpose = searches_.answered(search);
+  if (!purpose) return;  // of an earlier life
+  switch (*purpose) {
+    case SearchFor::kSpare:
+      return elastic_.take_spare(search.reply);
+    case SearchFor::kMoreNodes:
+      if (const Candidate* const best = elastic_.take_growth(search.reply)) grow(*best);
+      return;
+    case SearchFor::kSlowerHardware:
+      return hardware_.take_slower(search.reply) ? retune() : void();
+    case SearchFor::kJob:
+      if (state_.phase == Phase::kSearching) return first_search_finished(search.reply);
+      if (state_.phase != Phase::kTrials || state_.doing != Doing::kSearching) return;
+      hardware_.takes_first_look() ? hardware_.wait(search.reply) : decide(search.reply);
+  }
 }
 
 void Tuning::on(const FromRank& from) {
-  if (from.launch != state_.launch || from.rank < 0 || from.rank >= world_size()) return;
+  if (from.launch != state_.launch || from.rank < 0 || from.rank >= state_.world_size()) return;
   const bool was_silent = now_.monotonic - moved_at_ > state_.job.trials.deadline;
   if (was_silent) measured_at_ = now_.monotonic;  // the steps that were waited for come now
   moved_at_ = now_.monotonic;
@@ -98,12 +107,12 @@ void Tuning::on(const FromRank& from) {
 void Tuning::on(Order order) {
   switch (order) {
     case Order::kApprove:
-      if (state_.doing == Doing::kAwaitingApproval && !held() && lost_.empty()) start_trial();
+      if (state_.doing == Doing::kAwaitingApproval && !view_.held() && lost_.empty()) start_trial();
       return;
     case Order::kFreeze:
       if (state_.frozen) return;
       state_.frozen = true;
-      return hold("frozen");
+      return hold(FailureReason::kFrozen);
     case Order::kUnfreeze:
       if (!state_.frozen) return;
       state_.frozen = false;
@@ -120,39 +129,28 @@ void Tuning::enter(Phase phase) {
   state_.doing = Doing::kNothing;
   state_.phase_wall_ns = now_.wall.count();
   moved_at_ = now_.monotonic;
-  moved_ = {};
-  transition();
-  note("phase", std::string(to_string(phase)));
-}
-
-void Tuning::note(std::string kind, std::string text, std::string data_json) {
-  notes_.push_back({std::move(kind), std::move(text), std::move(data_json)});
+  profiling_.forget_progress();
+  out_.changed = true;
+  out_.note("phase", std::string(to_string(phase)));
 }
 
 bool Tuning::take_transition() {
-  return std::exchange(transition_, false);
+  return std::exchange(out_.changed, false);
 }
 std::vector<Note> Tuning::take_notes() {
-  return std::exchange(notes_, {});
+  return std::exchange(out_.notes, {});
 }
 std::vector<MeasuredStep> Tuning::take_steps() {
   return std::exchange(steps_, {});
 }
 std::vector<Trial> Tuning::take_changed_trials() {
-  return std::exchange(changed_trials_, {});
+  return trials_.take_changed();
 }
 
 Progress Tuning::progress() const {
   switch (state_.phase) {
-    case Phase::kProfiling: {
-      Progress progress{state_.costs_reused, state_.costs_reused + state_.costs_wanted, "costs known"};
-      for (std::int32_t i = 0; i < state_.request_next; ++i) progress.done += state_.request_sizes[i];
-      if (moved_.total > 0 && state_.request_next < std::ssize(state_.request_sizes)) {
-        progress.done += state_.request_sizes[state_.request_next] * moved_.done / moved_.total;
-        progress.what = moved_.what.empty() ? progress.what : moved_.what;
-      }
-      return progress;
-    }
+    case Phase::kProfiling:
+      return profiling_.progress();
     case Phase::kTrials:
       return {state_.trials_made(), state_.job.trials.max_trials, "trials"};
     case Phase::kComparing:

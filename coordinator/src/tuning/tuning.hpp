@@ -8,46 +8,47 @@
 // on: the interrupted trial has failed ("coordinator restarted"), ranks are brought back to the incumbent, tuning
 // continues.
 //
-// Single-threaded. Sources: tuning.cpp (dispatch), preparation.cpp (nodes, model, costs, first search), ranks.cpp
-// (launch, kill, crash, hang, nodes), plan_change.cpp (live changes), choice.cpp (the next
-// trial), restart.cpp (changes by a new launch), learning.cpp (what they do to a restarted job's loss), submission.cpp
-// (launches in a scheduler's hands), trials.cpp (trials and comparison), trial.cpp, overhead.cpp (what trials cost),
-// drift.cpp, looks.cpp (at the hardware), slower.cpp (what they find slower), spare.cpp (a node fewer), growth.cpp
-// (more nodes), other_hardware.cpp (a node that came back as another), ending.cpp.
+// It alone moves phases. Each concern has a part, which owns what it keeps, reads the rest through a View and tells
+// what it wants in an Outcome. Single-threaded. Sources: tuning.cpp (dispatch), ending.cpp, authority.cpp,
+// invariants.cpp, search/preparation.cpp (nodes, model, costs, first search), search/trying.cpp (the next trial),
+// launch/ranks.cpp (launch, kill, crash, hang, nodes), launch/submission.cpp (launches in a scheduler's hands),
+// change/plan_change.cpp (live changes), change/restarting.cpp (changes by a new launch), trial/measuring.cpp,
+// trial/trial.cpp, hardware/retuning.cpp, hardware/measuring_anew.cpp (a node that came back as another),
+// elastic/resizing.cpp.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "schema/cluster.hpp"
-#include "tuning/action.hpp"
-#include "tuning/agreement.hpp"
-#include "tuning/change_point.hpp"
-#include "tuning/clock_check.hpp"
+#include "tuning/change/agreement.hpp"
+#include "tuning/change/learning.hpp"
+#include "tuning/change/restart.hpp"
+#include "tuning/change/settling.hpp"
+#include "tuning/elastic/elastic.hpp"
 #include "tuning/event.hpp"
-#include "tuning/interleaving.hpp"
-#include "tuning/look_history.hpp"
-#include "tuning/near_copies.hpp"
-#include "tuning/pass_times.hpp"
-#include "tuning/settling.hpp"
+#include "tuning/hardware/hardware.hpp"
+#include "tuning/launch/commands.hpp"
+#include "tuning/launch/running_plan.hpp"
+#include "tuning/launch/step_assembly.hpp"
+#include "tuning/outcome.hpp"
+#include "tuning/search/search_requests.hpp"
 #include "tuning/state.hpp"
-#include "tuning/step_assembly.hpp"
+#include "tuning/trial/clock_check.hpp"
+#include "tuning/trial/interleaving.hpp"
+#include "tuning/trial/overhead.hpp"
+#include "tuning/trial/trials.hpp"
+#include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
-
-struct Progress {
-  std::int32_t done = 0;
-  std::int32_t total = 0;
-  std::string what;
-};
 
 class Tuning {
  public:
   explicit Tuning(TuningState state);
+  Tuning(const Tuning&) = delete;
+  Tuning& operator=(const Tuning&) = delete;
 
   // A new job.
   [[nodiscard]] std::vector<Action> begin(Moment now);
@@ -65,7 +66,9 @@ class Tuning {
   // The fingerprint under which this job's benchmarks really store their costs.
   void set_fingerprint(const std::string& hash) { state_.fingerprint = hash; }
   // The hardware as it was when the costs were measured. Call before NodesReady.
-  void set_probes(std::vector<Probe> probes) { state_.first_probes = state_.last_probes = std::move(probes); }
+  void set_probes(std::vector<Probe> probes) {
+    state_.hardware.first_probes = state_.hardware.last_probes = std::move(probes);
+  }
   // What earlier jobs learnt on this hardware: those of this name, else the latest of any. Call before NodesReady, and
   // again once benchmarks have told whose costs the job's are, before the first search.
   void set_calibration(const std::string& json) { state_.calibration_json = state_.earlier_calibration_json = json; }
@@ -78,26 +81,11 @@ class Tuning {
   [[nodiscard]] std::vector<Decision> take_decisions();
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
-  [[nodiscard]] std::string held_by() const;
-  // What the machine is about, in a few words.
-  [[nodiscard]] std::string purpose() const;
+  [[nodiscard]] std::string held_by() const { return view_.held_by(); }
   [[nodiscard]] const std::set<std::string>& kill_switches() const { return kill_switches_; }
 
  private:
   enum class ChangePurpose { kBlock, kRollback };
-  struct Restart {
-    PlanText plan;
-    bool of_block = false;  // a trial's launch; else the job's own
-    Nanoseconds began{0};
-    std::optional<Interleaving> interleaving;
-    // When it came to that; 0 = it has not yet, or nobody tells.
-    Nanoseconds ended{0};      // every rank of the launch before
-    Nanoseconds started{0};    // every process
-    Nanoseconds queued{0};     // the launch, in a scheduler's queue
-    Nanoseconds connected{0};  // every rank
-    std::set<std::int32_t> connected_ranks = {};
-    SwitchPhases told = {};  // groups and build, of the ranks that took longest
-  };
   struct PlanChange {
     Agreement agreement;
     PlanText plan;
@@ -112,19 +100,18 @@ class Tuning {
   void on(const FromRank&);
   void on(const KillSwitches&);
   void on(Order);
-  void hold(const std::string& reason);
+  void hold(const Reason& reason);
   void release();
-  void decided(std::string what, std::string why);
-  [[nodiscard]] bool held() const { return !held_by().empty(); }
   void enter(Phase phase);
-  void act(Action action) { actions_.push_back(std::move(action)); }
-  void note(std::string kind, std::string text, std::string data_json = "{}");
-  void transition() { transition_ = true; }
-  [[nodiscard]] std::int32_t world_size() const { return state_.world_size(); }
-  [[nodiscard]] std::int64_t remaining_steps() const { return state_.job.steps - state_.step; }
   [[nodiscard]] Nanoseconds deadline() const { return now_.monotonic + state_.job.trials.deadline; }
 
-  // preparation.cpp
+  // What is left to be carried out after an event.
+  [[nodiscard]] std::vector<Action> acted();
+
+  // invariants.cpp
+  void check_invariants() const;
+
+  // search/preparation.cpp
   void on(const NodesReady&);
   void on(const CostsCounted&);
   void describe();
@@ -134,102 +121,66 @@ class Tuning {
   void benchmarked(const CommandFinished&);
   void profiled();
   void cannot_profile(const std::string& why);
-  [[nodiscard]] std::string benchmark_name() const;
   void tick_profiling();
   void first_search_finished(const SearchReply&);
   void request_search();
 
-  // ranks.cpp
+  // launch/ranks.cpp
   void on(const NodeLost&);
   void on(const NodeBack&);
   void launch_ranks(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps);
-  void kill_ranks(AfterKill after);
-  void kill_reachable(AfterKill after);
-  void kill_on(const std::string& node);
+  void kill_ranks(AfterKill after, KillReach reach = KillReach::kLaunch);
+  void kill_reachable(AfterKill after, KillReach reach = KillReach::kLaunch);
   void launch_incumbent();
   void ranks_killed();
   void launched(const CommandFinished&);
-  void relaunch(const std::string& reason, const std::string& why);
-  [[nodiscard]] bool never_began() const;
-  void launch_until_it_begins(const std::string& reason, const std::string& why);
-  void give_up_incumbent(const std::string& reason, const std::string& why);
+  void relaunch(const Reason& reason, const std::string& why);
+  void launch_until_it_begins(const Reason& reason, const std::string& why);
+  void give_up_incumbent(const Reason& reason, const std::string& why);
   void launch_again(const std::string& why);
   void halt();
   void resume_halted();
-  // Those there are, if any, are being ended.
-  [[nodiscard]] bool wants_no_ranks() const {
-    return state_.doing == Doing::kKilling || state_.doing == Doing::kHalted;
-  }
   void recovered();
-  void send(const OutstandingCommand& command);
-  [[nodiscard]] bool is_outstanding(CommandKind kind) const;
-  [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
-  [[nodiscard]] std::vector<NodeShare> nodes_to_submit(const std::string& node) const;
   void news(std::int32_t rank, const RankConnected&);
   void news(std::int32_t rank, const RankStep&);
   void news(std::int32_t rank, const RankPasses&);
   void news(std::int32_t rank, const RankExited&);
   void news(std::int32_t, const RankSaidBye&);
   void all_ranks_ended();
-  void crashed(const std::string& reason, const std::string& why);
-  [[nodiscard]] bool has_ranks() const;
-  void learn_epoch(std::int32_t rank, std::uint64_t epoch);
-  void learn_common_epoch(std::uint64_t epoch);
+  void crashed(const Reason& reason, const std::string& why);
   void tick_ranks();
-  [[nodiscard]] Nanoseconds patience() const;
   void silent();
   void check_ranks(const NodeBack&);
-  void end_strays(const NodeBack& back);
 
-  // submission.cpp
-  [[nodiscard]] bool is_submitted() const;
+  // launch/submission.cpp
   void news(std::int32_t rank, const RankSubmission& submission);
   void submission_moved(const RankSubmission& submission);
   void rank_of_submission_ended(std::int32_t rank, const RankExited& exited);
   void interrupted(const RankSubmission& submission);
 
-  // plan_change.cpp
+  // change/plan_change.cpp
   void begin_change(const PlanText& plan, ChangePurpose purpose);
   void change_done();
-  void change_failed(const std::string& reason, const std::string& message);
+  void change_failed(const Reason& reason, const std::string& message);
   void cancel_change();
   void resend_change();
   void tick_change();
-  void incumbent_failed(const std::string& reason, const std::string& message);
-  [[nodiscard]] bool give_back_incumbent(const std::string& reason, const std::string& message);
-  void forget_gain_of(std::int32_t trial);
+  [[nodiscard]] bool give_back_incumbent(const Reason& reason, const std::string& message);
   void roll_back();
   void settled();
   void news(std::int32_t rank, const RankAcknowledged&);
   void news(std::int32_t rank, const RankRefused&);
   void news(std::int32_t rank, const RankActive&);
   void news(std::int32_t rank, const RankFailed&);
-  [[nodiscard]] bool running(const PlanText& plan) const {
-    return !running_hash_.empty() && running_hash_ == plan.hash;
-  }
 
-  // restart.cpp
-  [[nodiscard]] bool is_restarted() const;
-  [[nodiscard]] bool runs_trial() const;
+  // change/restarting.cpp
   void begin_restart(const PlanText& plan, ChangePurpose purpose);
   void launch_restart();
   void restarted();
-  void restart_connected(std::int32_t rank, const RankConnected& connected);
-  [[nodiscard]] SwitchPhases phases_of(const Restart& restart) const;
-  void take_brought_back(const NodeBack& back);
-  void kill_brought_back(const std::string& node);
-  [[nodiscard]] static std::optional<KillOn> kill_of_brought_back(const OutstandingCommand& command);
-  void trial_launch_failed(const std::string& reason, const std::string& why);
-  [[nodiscard]] bool enough_walltime_for(std::int32_t pairs) const;
-
-  // learning.cpp
+  void trial_launch_failed(const Reason& reason, const std::string& why);
   [[nodiscard]] bool spoils(const JobStep& step);
-  [[nodiscard]] bool steers_ranks_now() const;
-  [[nodiscard]] bool leave_spoilt(const std::string& why);
-  void left_spoilt();
-  [[nodiscard]] bool watches_learning() const;
 
-  // trials.cpp
+  // trial/measuring.cpp
   void on_step(const JobStep& step);
   void take_step(const JobStep& step);
   void unexpected_plan();
@@ -238,172 +189,60 @@ class Tuning {
   void begin_block(bool changed);
   void measured_initial();
   void measure_step(const JobStep& step);
-  [[nodiscard]] bool believable(double wall_ms) const;
   void leave_out(const JobStep& step);
-  void unbelievable(const std::string& reason, const std::string& message);
+  void unbelievable(const Reason& reason, const std::string& message);
   void tick_measuring();
   void record_step(const JobStep& step, bool warmup);
   void continue_interleaving();
   void next_block();
-  void begin_trial(const Candidate& candidate);
-  void start_trial();
-  struct ToCandidate;
-  void changed_to_candidate(double ms, const SwitchPhases& phases);
-  void take_change_to_candidate(const ToCandidate& change);
-  void account_warm_up(bool warmup, double wall_ms, bool block_done);
-  void set_trial(TrialState state);
-  [[nodiscard]] RaceRules race_rules() const;
-  void judge_race();
-  void conclude_trial(const Race& race, const std::string& reason);
-  void fail_trial(const std::string& reason, const std::string& message, bool blame_candidate);
-  void rule_out(const std::string& plan_hash, const std::string& reason);
-  void take_back_blame(const std::string& node);
-  void withdraw_question(const std::string& why);
-  void go_on_trying();
   void begin_comparison();
-  [[nodiscard]] std::string no_comparison() const;
   void conclude_comparison();
   void give_up_comparison();
-  void observe(const PlanText& plan, const Measured& measured);
-  // What ranks have told of the plan by now.
-  void take_passes(MeasuredPlan& seen);
-  void take_peak(std::int32_t rank, const RankStep& step);
-  void add_convergence(std::int32_t trial);
-  [[nodiscard]] const PlanText& second_plan() const;
-  [[nodiscard]] const PlanText& first_plan() const;
-
-  // overhead.cpp
-  [[nodiscard]] bool account(const JobStep& step);
-  void account_between(const JobStep& step);
-  void account_training(const JobStep& step);
-  void account_change(double ms);
-  void account_lost_steps(std::int64_t first);
-  void tell_where_it_goes_on(std::int64_t first);
-  [[nodiscard]] bool end_without_lost();
-  [[nodiscard]] bool compares_initial() const { return state_.retuned_from.plan.empty(); }
-  [[nodiscard]] const PlanText& compared_plan() const;
-  [[nodiscard]] std::string compared_word() const;
   void leave_adopted(const Measured& other, const Ratio& ratio);
-  void account_idle_time();
-  [[nodiscard]] bool is_about_trial() const;
-  [[nodiscard]] double* excess_ms();
-  void learn_change(double ms);
-  [[nodiscard]] double change_cost_ms() const;
-  [[nodiscard]] double pace_ms() const;
-  [[nodiscard]] double overhead_left_ms() const;
-  [[nodiscard]] bool enough_overhead_for_pair() const;
-  [[nodiscard]] double least_trial_ms(const Candidate& candidate) const;
   void stop_for_overhead();
 
-  // choice.cpp
-  void decide(const SearchReply& reply);
-  void take_search(const SearchReply& reply);
-  [[nodiscard]] const Candidate* choose(const SearchReply& reply);
-  [[nodiscard]] std::vector<KnownPlan> known_plans(const SearchReply& reply) const;
-  [[nodiscard]] bool is_settled(const std::string& hash) const;
-  [[nodiscard]] double worthwhile_ms() const;
-  [[nodiscard]] double optimistic_ms(const Candidate& candidate) const;
-  [[nodiscard]] std::string overhead_spent(const Candidate& candidate) const;
-  void pass_over(const Candidate& candidate, const KnownPlan& copied);
-  void recommend(const Candidate* best);
-  [[nodiscard]] bool enough_steps_for_trial() const;
+  // trial/trial.cpp
+  void begin_trial(const Candidate& candidate);
+  void start_trial();
+  void judge_race();
+  void conclude_trial(const Race& race, const Reason& reason);
+  void fail_trial(const Reason& reason, const std::string& message, bool blame_candidate);
+  void withdraw_question(const std::string& why);
+  void go_on_trying();
 
-  // drift.cpp
-  [[nodiscard]] bool is_calm() const;
+  // search/trying.cpp
+  void decide(const SearchReply& reply);
+  void pass_over(const PassedOver& copy);
+  void take_search(const SearchReply& reply);
+  void recommend(const Candidate* best);
+
+  // hardware/retuning.cpp
   void watch_for_drift(const JobStep& step);
-  void notice_drift(const StepChange& change, std::int64_t step);
-  void add_drift(const Drift& drift);
-  [[nodiscard]] bool drift_is_due() const;
-  [[nodiscard]] bool has_open_drift() const;
   void train_on();
   void explain_drift();
-  void explained(const HardwareProbed& probed);
-  static void name_causes(const std::vector<Finding>& causes, Drift& drift);
-  void note_stale(const SearchReply& reply);
-  void not_explained(const std::string& why);
-  // Where nothing is to be gained by tuning again.
-  [[nodiscard]] bool goes_on_as_kept(const std::string& why);
-  void leave_drift(const std::string& why);
-  void forget_kept();
+  void drift_explained(bool tune_again);
   void retune();
-  void carry_over_drift(const Drift& drift);
-  [[nodiscard]] bool is_of_the_machine_now(const Drift& drift) const;
-  [[nodiscard]] bool waits_to_retune() const;
-  void note_wait();
-
-  // looks.cpp
-  void look_at_hardware();
-  void take_first_look();
-  void searched(const SearchReply& reply);
   void first_look_over();
-  void tick_looks();
-  [[nodiscard]] bool enough_overhead_for_look() const;
-  void account_look(const JobStep& step);
-  void end_look();
   void on(const HardwareProbed& probed);
-  void take_baseline(const std::vector<Probe>& probes);
-  void forget_late_baseline(const Drift& drift);
-  void accept(const std::vector<Finding>& findings);
-  [[nodiscard]] bool is_recovery(const Finding& one) const;
-  void looked();
-  // What looks found while steps take what they took.
-  [[nodiscard]] Drift drift_by_look(const std::vector<Finding>& findings) const;
-  void take_recovery(const std::vector<Finding>& recovered);
-
-  // slower.cpp
-  void take_slower(const std::vector<Finding>& slower);
-  void forget_slower(const std::vector<Finding>& changes);
-  [[nodiscard]] bool changes_prices(const Finding& one) const;
   void search_around_slower();
-  [[nodiscard]] bool may_search_around_slower() const;
-  [[nodiscard]] SearchTask slower_task() const;
-  [[nodiscard]] const Candidate* around_slower(const SearchReply& reply) const;
-  void take_slower(const SearchReply& reply);
-  void leave_slower(const std::string& why);
-  void take_device_shares(const std::vector<Finding>& findings);
-  void take_device_speed(std::int32_t device, double share);
 
-  // growth.cpp
+  // elastic/resizing.cpp
+  void prepare_spare();
+  void tick_lost();
+  void shrink();
   void on(const NodesOffered& offered);
-  [[nodiscard]] SearchTask growth_task() const;
-  void take_growth(const SearchReply& reply);
   void grow(const Candidate& best);
   void begin_anew(const PlanText& plan, const Predicted& predicted);
-  [[nodiscard]] bool has_grown() const;
   [[nodiscard]] bool settle_growth();
-  [[nodiscard]] bool gives_up_growth(std::int32_t crashes, const std::string& why);
-  [[nodiscard]] bool lost_what_joined() const;
   void go_back(const std::string& why);
 
-  // other_hardware.cpp
+  // hardware/measuring_anew.cpp
   void compare_hardware(const NodeBack& back);
-  void forget_hardware_of(const std::string& node);
-  bool price_other_hardware(const std::vector<Probe>& probes);
-  void take_other_costs(const Cluster& cluster);
-  void find_other_hardware();
-  void take_measured_speeds(const std::map<std::string, double>& speeds);
-  [[nodiscard]] std::map<std::int32_t, double> slowed_devices() const;
   void measure_anew();
   [[nodiscard]] bool profiles_first() const;
   void profile_anew();
-  [[nodiscard]] bool profiles_anew() const;
   void profiled_anew();
   void leave_profiling_anew();
-
-  // spare.cpp
-  [[nodiscard]] SearchTask task_on(const std::string& cluster_json) const;
-  [[nodiscard]] SearchTask spare_task() const;
-  // By what is predicted; null without candidates.
-  [[nodiscard]] static const Candidate* fastest(const SearchReply& reply);
-  void prepare_spare();
-  void search_spare(const std::set<std::string>& missing);
-  void take_spare(const SearchReply& reply);
-  [[nodiscard]] Cluster what_is_left(const std::set<std::string>& missing) const;
-  void tick_lost();
-  void wait_for_lost();
-  void shrink();
-  [[nodiscard]] bool has_no_spare(const Cluster& left) const;
-  void forget_measurements();
 
   // ending.cpp
   void finish_trials(const std::string& why, bool searched = true);
@@ -416,93 +255,45 @@ class Tuning {
   void stopped();
   void user_stop();
   void end_preparation(AfterKill after);
-  // Nothing follows the end of the ranks: it is not waited for on nodes that are away.
-  [[nodiscard]] bool ends() const {
-    const bool fails = state_.doing == Doing::kKilling && state_.after_kill == AfterKill::kFail;
-    return state_.stop_asked || fails;
-  }
+  [[nodiscard]] bool end_without_lost();
 
   // Persisted.
   TuningState state_;
 
   // Of this process only.
   Moment now_;
-  std::vector<Action> actions_;
-  std::vector<Note> notes_;
+  Outcome out_;
+  std::set<std::string> lost_;
+  std::set<std::string> kill_switches_;  // of the cluster
+  RunningPlan running_{state_};
+  SearchRequests searches_{state_.search};
+  const View view_{state_, now_, running_, searches_, lost_, kill_switches_};
+  Commands commands_{state_.outstanding, view_, out_};
+  Profiling profiling_{state_.profiling, view_, out_};
+  Learning learning_{state_.learning, state_.spoilt_step, view_, out_};
+  Trials trials_{state_, view_, out_};
+  Overhead overhead_{state_.spent, state_.trials, view_};
+  Hardware hardware_{state_.hardware, view_, out_};
+  Elastic elastic_{state_.elastic, view_, out_};
   std::vector<MeasuredStep> steps_;
-  std::vector<Trial> changed_trials_;
-  std::vector<Decision> decisions_;
-  bool transition_ = false;
-  Progress moved_;
-  Nanoseconds moved_at_{0};      // when ranks last gave a sign of life
-  std::string benchmark_error_;  // of the last benchmark that failed
-  Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
+  Nanoseconds moved_at_{0};  // when ranks last gave a sign of life
   std::optional<PlanChange> change_;
   std::optional<Restart> restart_;  // delivery "restart": the launch that is under way
-  LearningWatch trial_learning_;    // of the trial's launches
   std::optional<Interleaving> interleaving_;
   ClockCheck clock_check_;
   Nanoseconds measured_at_{0};  // when a whole step of the running block came, or the block began
   StepAssembly assembly_;
-  Settling since_change_;     // of the steps since ranks began with the plan that they run, in a block or not
-  std::string running_hash_;  // of the plan that ranks run, as far as is known
+  Settling since_change_;  // of the steps since ranks began with the plan that they run, in a block or not
   std::int32_t rollbacks_ = 0;
-  // A change to the trial's candidate whose block is not complete yet.
-  struct ToCandidate {
-    double ms = 0;
-    SwitchPhases phases;
-    std::vector<double> warm_up_ms;  // by step
-  };
-  std::optional<ToCandidate> to_candidate_;
   std::int32_t unexpected_steps_ = 0;
-  std::int32_t left_out_ = 0;        // steps of the running block that cannot be
-  std::int32_t way_back_steps_ = 0;  // of the warm-up after the way back from a trial, still to come
-  double last_change_ms_ = 0;        // what the last change of plan has cost
-  std::optional<ChangePoint> change_point_;
-  struct Blamed {
-    std::string plan_hash;
-    Nanoseconds at;
-  };
-  std::optional<Blamed> blamed_;           // the last one, for what a lost node may have done
-  std::optional<Nanoseconds> idle_since_;  // ranks crash or are restarted in a trial; until they run again
-  bool trial_lost_steps_ = false;          // steps that are run again from here on are the last trial's doing
-  bool leaves_comparison_ = false;         // until the ranks are back on the incumbent
-  bool grows_ = false;                     // a launch on more nodes, or back from them, is under way
-  bool kills_benchmarks_ = false;          // what is being killed is not only ranks
-  Nanoseconds silence_told_{-1};           // since when ranks were silent when people were last told
-  std::map<std::int32_t, std::uint64_t> rank_epochs_;
-  std::map<std::uint64_t, std::int32_t> ranks_at_epoch_;  // the same, counted
-  std::set<std::string> kill_switches_;                   // of the cluster
-  std::set<std::string> lost_;
-  std::map<std::string, std::uint64_t> brought_back_;  // by node: the launch by which its agent alone runs the job
-  Nanoseconds lost_at_{0};                             // when the last of them was lost
-  Nanoseconds wait_told_{-1};        // that moment, when people were told that nothing is done about it
-  std::uint64_t spare_search_ = 0;   // its number, while it is going on
-  std::string no_spare_;             // the cluster that no plan was found for; empty = none of late
-  Nanoseconds no_spare_at_{0};       // when that was
-  std::uint64_t growth_search_ = 0;  // its number, while it is going on
-  NodesOffered offer_;               // that it is for
+  std::int32_t left_out_ = 0;     // steps of the running block that cannot be
+  Nanoseconds silence_told_{-1};  // since when ranks were silent when people were last told
+  Nanoseconds lost_at_{0};        // when the last of them was lost
   Nanoseconds launched_at_{0};
   std::uint64_t launch_seen_ = 0;  // the latest that an agent has had
-  Nanoseconds probing_since_{0};
-  Nanoseconds looked_at_{0};                     // when the last look began
-  std::optional<Nanoseconds> look_since_;        // the one that is going on in training
-  double look_ms_ = 0;                           // what steps took longer meanwhile
-  bool search_again_ = false;                    // what a look has told changes what is searched
-  bool first_looked_ = false;                    // beside the plan that tuning begins from
-  std::optional<Nanoseconds> first_look_since_;  // that trials wait for
-  std::optional<SearchReply> waiting_reply_;     // meanwhile
-  LookHistory history_;
-  int looks_again_ = 0;  // at once, one after the other, that have been asked for
   std::set<std::int32_t> ended_;
-  std::string first_end_;                                  // of a submitted launch's ranks, in words
-  std::string submission_told_;                            // what people were last told of how the launch fares
-  std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
-  PassTimes pass_times_;                                   // the same
-  std::vector<Finding> slower_;                            // what looks agree has got slower, and nothing was made of
-  bool slower_is_new_ = false;                             // no search has had it
-  std::int64_t slower_told_step_ = 0;                      // by which steps would have told of it
-  std::uint64_t slower_search_ = 0;                        // its number, while it is going on
+  std::string first_end_;        // of a submitted launch's ranks, in words
+  std::string submission_told_;  // what people were last told of how the launch fares
 };
 
 }  // namespace trimtab::coordinator

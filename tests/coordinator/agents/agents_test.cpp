@@ -445,7 +445,7 @@ TEST_CASE("a plan that failed an earlier job is not offered to a later one of th
 }
 
 TEST_CASE("a hang rules a plan out in no later job, and a crash only when it is not the first failure") {
-  std::string known = with_failure(nullptr, "slept", kHang);
+  std::string known = with_failure(nullptr, "slept", "hang");
   known = with_failure(&known, "dead", "crash");
   known = with_failure(&known, "big", "out_of_memory");
   CHECK(ruled_out_by(known) == std::vector<std::string>{"big"});
@@ -462,7 +462,7 @@ TuningState in_first_search(const JobRun& job) {
   state.phase = Phase::kTrials;
   state.doing = Doing::kSearching;
   state.initial = state.incumbent = {"{}", "initial"};
-  state.searches = 1;
+  state.search.searches = 1;
   return state;
 }
 

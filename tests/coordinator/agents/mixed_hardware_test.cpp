@@ -31,15 +31,17 @@ Cluster two_nodes() {
   return two;
 }
 
-// A job of a known model, placed on these.
-Tuning placed() {
+// A job of a known model; then it is placed on these.
+TuningState fresh() {
   TuningState state;
   state.job = fake_job();
   state.job.model_json = "{}";
-  Tuning tuning(state);
+  return state;
+}
+
+void place(Tuning& tuning) {
   (void)tuning.begin({});
   (void)tuning.handle(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, to_json(two_nodes()), "first"}, {});
-  return tuning;
 }
 
 }  // namespace
@@ -81,12 +83,13 @@ TEST_CASE("an operator's time is known when it is known of all hardware, its mem
 }
 
 TEST_CASE("a job on mixed hardware is searched with the speed that benchmarks measured of the other", "[hardware]") {
-  Tuning tuning = placed();
-  CHECK(tuning.state().unprobed_nodes == std::vector<std::string>{"n1"});
+  Tuning tuning(fresh());
+  place(tuning);
+  CHECK(tuning.state().hardware.unprobed_nodes == std::vector<std::string>{"n1"});
   REQUIRE(tuning.state().phase == Phase::kProfiling);
   (void)tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
   CHECK(tuning.state().phase == Phase::kSearching);
-  CHECK(tuning.state().unprobed_nodes.empty());
+  CHECK(tuning.state().hardware.unprobed_nodes.empty());
   CHECK(tuning.search_task().slow_devices == std::map<std::int32_t, double>{{1, 0.4}});
   const auto notes = tuning.take_notes();
   CHECK(std::ranges::any_of(notes, [](const Note& one) {
@@ -96,11 +99,12 @@ TEST_CASE("a job on mixed hardware is searched with the speed that benchmarks me
 }
 
 TEST_CASE("nothing is taken of other hardware before the benchmarks have measured it", "[hardware]") {
-  Tuning tuning = placed();
+  Tuning tuning(fresh());
+  place(tuning);
   (void)tuning.handle(CostsCounted{1, 9, {"{}"}, {9}, "a", "", {{"n1", 0.9}}}, {});
-  CHECK(tuning.state().unprobed_nodes == std::vector<std::string>{"n1"});
+  CHECK(tuning.state().hardware.unprobed_nodes == std::vector<std::string>{"n1"});
   for (const OutstandingCommand& one : std::vector<OutstandingCommand>(tuning.state().outstanding)) {
-    (void)tuning.handle(CommandFinished{one.tag, true, "", ""}, {});
+    (void)tuning.handle(CommandFinished{one.tag.text, true, "", ""}, {});
   }
   (void)tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
   CHECK(tuning.search_task().slow_devices == std::map<std::int32_t, double>{{1, 0.4}});
@@ -108,13 +112,14 @@ TEST_CASE("nothing is taken of other hardware before the benchmarks have measure
 
 TEST_CASE("what computes faster than the costs say is taken as they say, and what has none is left to a probe",
           "[hardware]") {
-  Tuning tuning = placed();
+  Tuning tuning(fresh());
+  place(tuning);
   const bool measured = GENERATE(true, false);
   CostsCounted counted{10, 0, {}, {}, "", ""};
   if (measured) counted.speeds = {{"n1", 1.5}};
   (void)tuning.handle(counted, {});
   CHECK(tuning.search_task().slow_devices.empty());
-  CHECK(tuning.state().unprobed_nodes.empty() == measured);
+  CHECK(tuning.state().hardware.unprobed_nodes.empty() == measured);
 }
 
 TEST_CASE("costs of a job's other hardware are stored as its own, and are not the job's", "[hardware]") {

@@ -94,7 +94,7 @@ TEST_CASE("a trial's launch that crashes or hangs leaves the job where it was") 
     const Trial* failed = trial_of(one, "worse");
     REQUIRE(failed != nullptr);
     CHECK(failed->state == TrialState::kFailed);
-    CHECK(failed->reason == (hang ? "hang" : "crash"));
+    CHECK(failed->reason == (hang ? FailureReason::kHang : FailureReason::kCrash));
     CHECK(one.state().incumbent.hash == "best");
     CHECK(one.state().phase == Phase::kFinished);
     check_no_step_lost(one);
@@ -111,7 +111,7 @@ TEST_CASE("a trial's launch that runs out of memory teaches what its plan needs"
   const Trial* failed = trial_of(one, "worse");
   REQUIRE(failed != nullptr);
   CHECK(failed->state == TrialState::kFailed);
-  CHECK(failed->reason == "out_of_memory");
+  CHECK(failed->reason == FailureReason::kOutOfMemory);
   CHECK_THAT(failed->message, Catch::Contains("rank 1: CUDA out of memory"));
   // No search offers one that needs as much.
   const std::vector<TooBig> too_big = one.search_task().too_big;

@@ -264,7 +264,7 @@ std::string done(const RememberProbes& one) {
   return "remember probes " + brief(one.json);
 }
 std::string done(const RememberFailure& one) {
-  return "remember failure of " + brief(one.plan_hash) + ": " + one.reason;
+  return "remember failure of " + brief(one.plan_hash) + ": " + one.reason.text();
 }
 
 std::string measured(const MeasuredPlan& one) {
@@ -350,7 +350,7 @@ std::string to_text(const MeasuredStep& step) {
 
 std::string to_text(const Trial& trial) {
   return std::to_string(trial.id) + " " + brief(trial.plan.hash) + " " + std::string(to_string(trial.state)) +
-         (trial.reason.empty() ? "" : " (" + trial.reason + ")");
+         (trial.reason == FailureReason::kNone ? "" : " (" + trial.reason.text() + ")");
 }
 
 }  // namespace trimtab::coordinator

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "tuning/action.hpp"
-#include "tuning/planning.hpp"
+#include "tuning/search/planning.hpp"
 #include "tuning/state.hpp"
 
 namespace trimtab::coordinator {

@@ -27,8 +27,8 @@ void train(Story& story) {
 }
 
 void run_until_tuned_again(Story& story) {
-  const std::int64_t before = story.state().retuned_step;
-  story.run_until([&] { return story.state().retuned_step > before; });
+  const std::int64_t before = story.state().hardware.retuned_step;
+  story.run_until([&] { return story.state().hardware.retuned_step > before; });
   story.run_to_training();
 }
 
@@ -89,11 +89,11 @@ TEST_CASE("transcript of drifts that nobody can explain, one after the other, un
   story.world.faults.slowdown = 1.5;
   story.run_until([&] { return story.state().doing == Doing::kProbing; });
   story.feed(FromRank{0, story.state().launch, RankFailed{story.state().committed_epoch, "loss", "it rose"}});
-  story.run_until([&] { return story.state().retuned_step > 0; });
+  story.run_until([&] { return story.state().hardware.retuned_step > 0; });
   story.run_to_training();
   story.run_steps(100);
   story.world.faults.slowdown = 1;
-  story.run_until([&] { return story.state().drifts.size() == 2; });
+  story.run_until([&] { return story.state().hardware.drifts.size() == 2; });
   story.run_to_training();
   story.run_steps(50);
   story.check();

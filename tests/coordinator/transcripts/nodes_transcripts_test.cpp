@@ -48,7 +48,7 @@ void offer(RecordedMachine& machine, const std::string& refusal = "") {
 
 // The first steps on more nodes, until it is decided.
 void measure(RecordedMachine& machine, double ms) {
-  for (int i = 0; i < 60 && !machine.state().before.nodes.empty(); ++i) machine.steps(1, ms);
+  for (int i = 0; i < 60 && !machine.state().elastic.before.nodes.empty(); ++i) machine.steps(1, ms);
   machine.carry_out();
   machine.steps(2, 100);
 }
@@ -65,9 +65,9 @@ TuningState hardware_state(const std::string& fingerprint_of_n1 = "first") {
   TuningState state = trained_state(fake_job(), 2);
   state.cluster_json = to_json(two_nodes(fingerprint_of_n1));
   state.fingerprint = "first of the job";
-  state.costs_hardware = "first";
+  state.hardware.costs_hardware = "first";
   state.calibration_json = state.earlier_calibration_json = "{}";
-  state.slow_devices = {{0, 0.9}, {1, 0.5}};
+  state.hardware.slow_devices = {{0, 0.9}, {1, 0.5}};
   return state;
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("transcripts of a node that is lost for good, by mode", "[transcripts]
 
 TEST_CASE("transcript of a node that is waited for, and of one that is slow and lost", "[transcripts]") {
   TuningState state = trained_state(elastic_job(), 3);
-  state.slow_devices = {{0, 0.5}};
+  state.hardware.slow_devices = {{0, 0.5}};
   RecordedMachine machine("spare-of-a-slow-node", state, {{SearchFor::kSpare, {"spare", 200}}});
   bring_up(machine);
   machine.feed(NodeLost{"n0"});
@@ -114,7 +114,7 @@ TEST_CASE("transcript of a restarted elastic job that loses a node in a trial's 
   job.delivery = Delivery::kRestart;
   TuningState state = trained_state(job, 3);
   state.phase = Phase::kTrials;
-  state.probed_plan_hash = "all";
+  state.hardware.probed_plan_hash = "all";
   RecordedMachine machine("spare-in-restarted-trial", state,
                           {{SearchFor::kSpare, {"spare", 50}}, {SearchFor::kJob, {"faster", 50}}});
   bring_up(machine);
@@ -189,7 +189,7 @@ TEST_CASE("transcript of a node that comes back as other hardware, and is probed
   machine.come_back("n1", "second", false);
   machine.carry_out();
   machine.steps(60, 140);
-  machine.feed(SearchFinished{machine.state().searches, SearchReply{}});
+  machine.feed(SearchFinished{machine.state().search.searches, SearchReply{}});
   const auto probe = [](std::int32_t device, double ms, const std::string& work) {
     return Probe{device, "n" + std::to_string(device), "", "", ms, work};
   };
@@ -233,7 +233,7 @@ TEST_CASE("transcripts of costs that cannot be measured anew, and of a stop mean
     if (name != "no-database") machine.feed(kNoneKnown);
     if (name == "benchmark-fails") {
       while (!machine.state().outstanding.empty() && machine.state().phase == Phase::kProfiling) {
-        machine.feed(CommandFinished{machine.state().outstanding.front().tag, false, "no module torch", ""});
+        machine.feed(CommandFinished{machine.state().outstanding.front().tag.text, false, "no module torch", ""});
       }
       machine.pass(std::chrono::seconds(20));
       machine.feed(kNoneKnown);

@@ -41,7 +41,7 @@ void bring_up(RecordedMachine& machine) {
 
 TuningState in_trials(TuningState state) {
   state.phase = Phase::kTrials;
-  state.probed_plan_hash = "all";
+  state.hardware.probed_plan_hash = "all";
   return state;
 }
 
@@ -180,8 +180,8 @@ TEST_CASE("transcripts of jobs that begin on mixed hardware, and whose costs cha
   state = trained_state(fake_job(), 2);
   state.cluster_json = to_json(cluster);
   state.fingerprint = "first of the job";
-  state.costs_hardware = "first";
-  state.slow_devices = {{0, 0.9}, {1, 0.5}};
+  state.hardware.costs_hardware = "first";
+  state.hardware.slow_devices = {{0, 0.9}, {1, 0.5}};
   RecordedMachine trains("mixed-hardware-changes", state);
   trains.resume();
   trains.come_back("n0", "first");
@@ -241,7 +241,7 @@ TEST_CASE("transcripts of what looks find slower: nothing is to be gained, and i
   late.world.faults.slowdown = 1.5;
   late.run_steps(2);
   late.world.faults.probes = link_of(25);
-  late.run_until([&] { return late.state().retuned_step > 0; });
+  late.run_until([&] { return late.state().hardware.retuned_step > 0; });
   late.check();
 }
 

@@ -65,14 +65,14 @@ void RecordedMachine::steps(int count, double ms) {
 void RecordedMachine::carry_out(bool ok, const std::string& error) {
   // What is asked meanwhile is done, too; a job that asks for ever is not waited for.
   for (int i = 0; i < 100 && !state().outstanding.empty(); ++i) {
-    feed(CommandFinished{state().outstanding.front().tag, ok, error, ""});
+    feed(CommandFinished{state().outstanding.front().tag.text, ok, error, ""});
   }
 }
 
 void RecordedMachine::carry_out(CommandKind kind) {
   const std::vector<OutstandingCommand> commands = state().outstanding;
   for (const OutstandingCommand& one : commands) {
-    if (one.kind == kind) feed(CommandFinished{one.tag, true, "", ""});
+    if (one.kind == kind) feed(CommandFinished{one.tag.text, true, "", ""});
   }
 }
 

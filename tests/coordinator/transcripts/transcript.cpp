@@ -43,7 +43,7 @@ std::string progress_of(const Tuning& tuning) {
 // What a person would see of the job.
 std::map<std::string, std::string> words_of(const Tuning& tuning) {
   const TuningState& state = tuning.state();
-  const std::string purpose = tuning.purpose();
+  const std::string purpose = tuning.state().purpose();
   return {{"phase", std::string(to_string(state.phase))},
           {"doing", std::string(to_string(state.doing))},
           {"trial", state.trials.empty() ? "" : to_text(state.trials.back())},
@@ -51,7 +51,7 @@ std::map<std::string, std::string> words_of(const Tuning& tuning) {
           {"launch", std::to_string(state.launch)},
           {"epochs", std::to_string(state.last_epoch) + "/" + std::to_string(state.committed_epoch)},
           {"ranks", std::to_string(state.world_size())},
-          {"drifts", state.drifts.empty() ? "" : std::to_string(state.drifts.size())},
+          {"drifts", state.hardware.drifts.empty() ? "" : std::to_string(state.hardware.drifts.size())},
           {"crashes", state.crashes.empty() ? "" : std::to_string(state.crashes.size())},
           {"held", tuning.held_by()},
           {"progress", progress_of(tuning)},

@@ -1,0 +1,92 @@
+// What holds between two events, whatever they were. A machine that breaks one of these would act on a state that means
+// nothing: the process ends instead, and the next one goes on from the last state that was stored.
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "tuning/tuning.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+// What is counted, and what refers to something else.
+void check_plain_values(const TuningState& state, const std::set<std::string>& lost) {
+  TRIMTAB_ASSERT(state.committed_epoch <= state.last_epoch, "what is committed has been proposed");
+  TRIMTAB_ASSERT(state.launch_epoch <= state.committed_epoch, "a launch's first epoch is a committed one");
+  TRIMTAB_ASSERT(state.profiling.requests.empty() ||
+                     std::cmp_less_equal(state.profiling.request_next, state.profiling.requests.size()),
+                 "the next benchmark is one of those that are asked for");
+  const auto ascend = [](const Trial& a, const Trial& b) { return a.id >= b.id; };
+  TRIMTAB_ASSERT(std::ranges::adjacent_find(state.trials, ascend) == state.trials.end(), "trials are numbered");
+  const auto open = std::ranges::find_if(state.trials, [](const Trial& one) { return !has_ended(one.state); });
+  TRIMTAB_ASSERT(open == state.trials.end() || std::next(open) == state.trials.end(), "only the last trial goes on");
+  for (const std::string& node : lost) {
+    TRIMTAB_ASSERT(!state.ranks_of(node).empty(), "a node that is away is one of the job's");
+  }
+  TRIMTAB_ASSERT(!state.has_grown() || (!state.elastic.resizes.empty() && state.elastic.resizes.back().outcome.empty()),
+                 "what the job may go back to is of a growth that is not settled");
+}
+
+void check_phase(const TuningState& state) {
+  const Phase phase = state.phase;
+  TRIMTAB_ASSERT(!state.has_trial() || phase == Phase::kTrials, "a trial ends with the phase of trials at the latest");
+  TRIMTAB_ASSERT(!steers_ranks(phase) || !state.incumbent.empty(), "ranks are steered by an incumbent plan");
+  for (const OutstandingCommand& one : state.outstanding) {
+    TRIMTAB_ASSERT(one.kind != CommandKind::kDescribe || phase == Phase::kDescribing, "the model is described once");
+    TRIMTAB_ASSERT(one.kind != CommandKind::kBenchmark || phase == Phase::kProfiling, "benchmarks run in profiling");
+  }
+}
+
+void check_doing(const TuningState& state) {
+  const Phase phase = state.phase;
+  switch (state.doing) {
+    case Doing::kSearching:
+      TRIMTAB_ASSERT(phase == Phase::kSearching || phase == Phase::kTrials, "what is searched for is tried");
+      return;
+    case Doing::kAwaitingApproval:
+      TRIMTAB_ASSERT(state.has_trial() && state.job.mode == JobMode::kApprove, "a trial awaits its approval");
+      return;
+    case Doing::kChangingPlan:
+      TRIMTAB_ASSERT(phase == Phase::kTrials || phase == Phase::kComparing, "plans are changed to be measured in turn");
+      return;
+    case Doing::kMeasuring:
+      TRIMTAB_ASSERT(steers_ranks(phase) && phase != Phase::kTraining, "a job that trains on is not measured");
+      return;
+    case Doing::kProbing:
+      TRIMTAB_ASSERT(state.hardware.has_open_drift() && (phase == Phase::kTraining || phase == Phase::kTrials),
+                     "a drift that is not explained yet is probed for");
+      return;
+    case Doing::kHalted:
+      TRIMTAB_ASSERT(state.has_ranks() && !state.failure.empty(), "a halted job had ranks, and says why it has none");
+      return;
+    case Doing::kNothing:
+    case Doing::kRollingBack:
+    case Doing::kKilling:
+    case Doing::kLaunching:
+    case Doing::kWaitingForNodes:
+      return;
+  }
+}
+
+}  // namespace
+
+void Tuning::check_invariants() const {
+  check_plain_values(state_, lost_);
+  if (is_final(state_.phase)) return;
+  check_phase(state_);
+  // After a coordinator's restart the word of `doing` may be of what is not under way any more, until every node is
+  // back.
+  if (lost_.empty()) check_doing(state_);
+  const Doing doing = state_.doing;
+  TRIMTAB_ASSERT(!change_ || !restart_, "ranks change plan live or by a restart");
+  TRIMTAB_ASSERT(!change_ || !state_.is_restarted(), "live changes are of jobs that take them");
+  TRIMTAB_ASSERT(!restart_ || state_.is_restarted(), "restarts are of jobs that are restarted");
+  const bool back = change_ && change_->purpose == ChangePurpose::kRollback;
+  TRIMTAB_ASSERT(!change_ || doing == (back ? Doing::kRollingBack : Doing::kChangingPlan), "a change is what is done");
+  TRIMTAB_ASSERT(!interleaving_ || doing == Doing::kMeasuring || doing == Doing::kChangingPlan,
+                 "plans in turn are measured or changed");
+  TRIMTAB_ASSERT(!interleaving_ || (steers_ranks(state_.phase) && state_.phase != Phase::kTraining),
+                 "plans are measured in turn by phases that measure");
+}
+
+}  // namespace trimtab::coordinator

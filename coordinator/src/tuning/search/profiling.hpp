@@ -1,0 +1,65 @@
+#pragma once
+
+// Before the first search: which costs the job's plans need, and the benchmarks that measure those that nobody knows.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tuning/outcome.hpp"
+
+namespace trimtab::coordinator {
+
+struct View;
+
+struct Progress {
+  std::int32_t done = 0;
+  std::int32_t total = 0;
+  std::string what;
+};
+
+// What survives the coordinator.
+struct ProfilingState {
+  std::vector<std::string> requests;  // what is left to measure, as documents
+  std::vector<std::int32_t> request_sizes;
+  std::int32_t request_next = 0;
+  std::int32_t costs_reused = 0;
+  std::int32_t costs_wanted = 0;
+  std::int32_t costs_missing = 0;
+  std::int64_t profiling_ns = 0;
+};
+
+class Profiling {
+ public:
+  Profiling(ProfilingState& known, const View& view, Outcome& out) : known_(known), view_(view), out_(out) {}
+
+  void begin();
+  enum class Next { kWait, kBenchmark, kFailed, kDone };
+  [[nodiscard]] Next take(const CostsCounted& counted);
+  // Why it failed: the last of what was wrong.
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+  // The next request is to be carried out; else all have been, and costs are counted.
+  [[nodiscard]] bool next();
+  void benchmarked(const CommandFinished& command);
+  void advance() { ++known_.request_next; }
+  // Counts again, where costs are waited for.
+  void tick();
+  void end();
+
+  void take_progress(const CommandMoved& command) { moved_ = {command.done, command.total, command.what}; }
+  void forget_progress() { moved_ = {}; }
+  [[nodiscard]] Progress progress() const;
+
+ private:
+  [[nodiscard]] bool has_next() const;
+
+  ProfilingState& known_;
+  const View& view_;
+  Outcome& out_;
+  Progress moved_;  // of the benchmark that runs
+  std::string failure_;
+  std::string benchmark_error_;  // of the last benchmark that failed
+  Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
+};
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,118 @@
+#include "tuning/trial/budget.hpp"
+
+#include <algorithm>
+
+#include "base/numbers.hpp"
+#include "tuning/change/settling.hpp"
+#include "tuning/view.hpp"
+
+namespace trimtab::coordinator {
+namespace {
+
+constexpr std::int32_t kComparisons = 2;  // begun, at most
+constexpr double kLooksShare = 0.25;      // of what tuning may cost
+
+// The least that a trial of the plan costs: one pair of blocks and the way back.
+double least_trial_ms(const TuningState& state, const Candidate& candidate) {
+  const TrialSettings& settings = state.job.trials;
+  const double steps = settings.warmup_steps + settings.measure_steps;
+  const double incumbent_ms = state.incumbent_measured.mean_ms;
+  const double candidate_ms = candidate.predicted.mean_ms;
+  if (state.is_restarted()) return 3 * change_cost_ms(state) + steps * (incumbent_ms + candidate_ms);
+  return 2 * change_cost_ms(state) + steps * std::max(0.0, candidate_ms - incumbent_ms);
+}
+
+// What the steps that are left will take each if the trial ends as it is hoped: its plan may be adopted, and what was
+// spent is then a share of a shorter job.
+double pace_ms(const TuningState& state, const Interleaving* blocks) {
+  const double incumbent_ms = state.incumbent_measured.mean_ms;
+  if (!state.has_trial()) return incumbent_ms;
+  const bool seen = blocks != nullptr && !blocks->second().empty() && !blocks->second().front().empty();
+  const double candidate_ms =
+      seen ? summarize(blocks->second(), state.noise).mean_ms : state.trials.back().predicted.mean_ms;
+  return candidate_ms > 0 ? std::min(incumbent_ms, candidate_ms) : incumbent_ms;
+}
+
+double longest_switch_ms(const TuningState& state, double least) {
+  for (const Trial& trial : state.trials) least = std::max(least, trial.switch_ms);
+  return least;
+}
+
+}  // namespace
+
+double change_cost_ms(const TuningState& state) {
+  return std::max(state.spent.dearest_change_ms, state.is_restarted() ? state.launch_ms : 0.0);
+}
+
+std::string overhead_spent(const TuningState& state, const Candidate& candidate) {
+  const double used = state.overhead_ms();
+  const double average = state.trials.empty() ? 0 : used / state.trials_begun();
+  const double next = std::max(average, least_trial_ms(state, candidate));
+  const double allowed =
+      state.allowed_overhead_ms(std::min(state.incumbent_measured.mean_ms, candidate.predicted.mean_ms));
+  if (used + next < allowed) return "";
+  return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) + ", and all may cost " +
+         format_ms(allowed) + ", " + format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
+}
+
+double overhead_left_ms(const View& view, const Interleaving* blocks) {
+  const TuningState& state = view.state;
+  const bool is_away = state.runs_trial() || !view.running.is(state.incumbent);
+  const double back_ms = is_away ? change_cost_ms(state) + state.incumbent_measured.mean_ms : 0;
+  return state.allowed_overhead_ms(pace_ms(state, blocks)) - state.overhead_ms() - back_ms;
+}
+
+bool enough_overhead_for_pair(const TuningState& state, const Interleaving& blocks) {
+  const auto pairs = static_cast<double>(std::max<std::size_t>(blocks.first().size(), 1));
+  const double pair_ms = state.trials.back().overhead_ms() / pairs + change_cost_ms(state);
+  return state.overhead_ms() + pair_ms <= state.allowed_overhead_ms(pace_ms(state, &blocks));
+}
+
+bool enough_overhead_for_look(const TuningState& state) {
+  const double allowed = state.allowed_overhead_ms();
+  return allowed > 0 && state.hardware.looks_ms + state.hardware.dearest_look_ms <= kLooksShare * allowed &&
+         state.overhead_ms() + state.hardware.dearest_look_ms <= allowed;
+}
+
+bool enough_steps_for_trial(const TuningState& state) {
+  const TrialSettings& settings = state.job.trials;
+  const std::int64_t block = settings.warmup_steps + settings.measure_steps;
+  // Only a plan's first warm-up is long: later ones find it compiled.
+  const std::int64_t unsettled = most_warmup_steps(settings.warmup_steps) - settings.warmup_steps;
+  // The trial's own blocks, and then those of the final comparison.
+  return state.remaining_steps() >= block * (2 * settings.blocks + 2 * kComparisonBlocks) + unsettled;
+}
+
+bool enough_walltime_for(std::int32_t pairs, const TuningState& state, const Moment& now) {
+  if (state.job.walltime.count() == 0) return true;
+  const TrialSettings& settings = state.job.trials;
+  double launch_ms = longest_switch_ms(state, 0);
+  if (launch_ms <= 0) launch_ms = milliseconds(settings.deadline);
+  const double blocks = 2.0 * pairs;
+  const double block_ms = (settings.warmup_steps + settings.measure_steps) * state.incumbent_measured.mean_ms;
+  const double needed_ms = blocks * block_ms + (blocks + 1) * launch_ms;
+  const double used_ms = milliseconds(now.wall) - static_cast<double>(state.begun_wall_ns) / 1e6;
+  return milliseconds(state.job.walltime) - used_ms > needed_ms;
+}
+
+std::string no_comparison(const View& view) {
+  const TuningState& state = view.state;
+  if (view.held()) return view.held_by();
+  const std::int64_t of_block = state.job.trials.warmup_steps + state.job.trials.measure_steps;
+  if (state.comparisons_begun >= kComparisons || state.remaining_steps() < 2 * kComparisonBlocks * of_block) {
+    return "too few steps are left, or it failed before";
+  }
+  if (!enough_walltime_for(kComparisonBlocks, state, view.now)) return "too little walltime is left";
+  const double switch_ms = longest_switch_ms(state, state.spent.dearest_change_ms);
+  const Measured& other = state.compares_initial() ? state.initial_measured : state.retuned_from.measured;
+  const double other_ms = other.mean_ms;
+  const double incumbent_ms = state.incumbent_measured.mean_ms;
+  const double of_pair_ms = state.is_restarted() ? other_ms + incumbent_ms : std::max(0.0, other_ms - incumbent_ms);
+  const double cost_ms =
+      static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
+  if (state.overhead_ms() + cost_ms <= state.allowed_overhead_ms()) return "";
+  return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state.overhead_ms()) +
+         " spent on tuning so far, more than trials.overhead allows";
+}
+
+}  // namespace trimtab::coordinator
