@@ -82,8 +82,7 @@ Complaint apply_schema(const Key&, const toml::node&, Reading&) {
 
 Complaint apply_name(const Key&, const toml::node& value, Reading& reading) {
   const Complaint complaint = read_text(value, reading.parsed.job.name);
-  if (complaint || is_job_name(reading.parsed.job.name)) return complaint;
-  return kJobNameRule;
+  return complaint || !is_job_name(reading.parsed.job.name) ? Complaint(kJobNameRule) : Complaint();
 }
 
 Complaint apply_mode(const Key&, const toml::node& value, Reading& reading) {
