@@ -195,8 +195,12 @@ Error unknown_key(std::string_view name, const std::string& place) {
   return bad_input(place + ": unknown key '" + std::string(name) + "'; did you mean '" + nearest(name, known) + "'?");
 }
 
-std::string text_of(const toml::node& node) {
-  if (const auto text = node.value<std::string>(); text && node.is_string()) return *text;
+// Nothing of an array, a table or a date.
+std::optional<std::string> text_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  if (node.as_floating_point() == nullptr) return std::nullopt;
   std::ostringstream out;
   out << toml::node_view<const toml::node>(node);
   return out.str();
@@ -320,7 +324,12 @@ Status apply_toml(Settings& settings, std::string_view text, const std::string& 
     const toml::table table = toml::parse(text, source);
     for (const auto& [key, node] : table) {
       const std::string place = source + ":" + std::to_string(node.source().begin.line);
-      TRIMTAB_TRY_STATUS(apply_setting(settings, key.str(), text_of(node), place));
+      const auto value = text_of(node);
+      const auto is_key = [&](const SettingKey& one) { return one.name == key.str(); };
+      if (!value && std::any_of(setting_keys().begin(), setting_keys().end(), is_key)) {
+        return bad_input(place + ": " + std::string(key.str()) + ": a text, a number, true or false is needed");
+      }
+      TRIMTAB_TRY_STATUS(apply_setting(settings, key.str(), value.value_or(""), place));
     }
   } catch (const toml::parse_error& error) {
     return not_toml(source, error.source().begin.line, error.description());

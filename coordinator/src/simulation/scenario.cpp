@@ -182,7 +182,7 @@ Status read_drift(Section in, DriftSettings& drift) {
 
 Status read_drifts(const toml::node& node, std::string_view source, std::vector<DriftSettings>& drifts) {
   const toml::array* list = node.as_array();
-  if (list == nullptr) return bad_input(std::string(source) + ": drift events are written [[drift]]");
+  if (list == nullptr || list->empty()) return bad_input(std::string(source) + ": drift events are written [[drift]]");
   for (const toml::node& one : *list) {
     if (!one.is_table()) return bad_input(std::string(source) + ": drift events are written [[drift]]");
     drifts.emplace_back();
