@@ -20,7 +20,7 @@ std::string agent_says(const std::string& lines) {
 
 std::string coordinator_says(const std::string& lines) {
   coordinator::Settings settings;
-  return said(coordinator::apply_toml(settings, lines, "FILE"));
+  return said(coordinator::coordinator_settings().set_from_toml(settings, lines, "FILE"));
 }
 
 // What a job needs stands first, so that `lines` may begin a table.
@@ -52,7 +52,7 @@ std::vector<std::string> agent_keys() {
 
 std::vector<std::string> coordinator_keys() {
   std::vector<std::string> keys;
-  for (const auto& key : coordinator::setting_keys()) keys.emplace_back(key.name);
+  for (const auto& key : coordinator::coordinator_settings().facts()) keys.emplace_back(key.name);
   return keys;
 }
 

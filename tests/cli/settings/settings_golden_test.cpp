@@ -156,8 +156,9 @@ TEST_CASE("what the coordinator says of files, variables and flags that are wron
   const auto given = [&](const std::string& place, const std::string& name, const std::string& value) {
     coordinator::Settings settings;
     const auto lookup = [&](const std::string& asked) { return asked == name ? std::optional(value) : std::nullopt; };
-    const Status read = place == "flag" ? coordinator::apply_setting(settings, name, value, "flag --" + name)
-                                        : coordinator::apply_environment(settings, lookup);
+    const auto& table = coordinator::coordinator_settings();
+    const Status read =
+        place == "flag" ? table.set_from_flag(settings, name, value) : table.set_from_environment(settings, lookup);
     text += place + " " + name + " = " + value + "\n=> " + (read.ok() ? "ok" : read.error().message) + "\n\n";
   };
   given("variable", "TRIMTAB_LISTEN", "nowhere");
