@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "schema/settings.hpp"
-#include "schema/toml_nesting.hpp"
+#include "settings/toml_nesting.hpp"
 
 namespace trimtab {
 
@@ -88,12 +88,15 @@ class Reader {
 
 Result<std::vector<GivenSetting>> read_toml(std::string_view text, std::string_view source,
                                             const std::string& directory) {
-  TRIMTAB_TRY_STATUS(check_toml_keys(text, source));
+  if (!toml_keys_within(text)) {
+    return bad_input(std::string(source) + ": a key of more than " + std::to_string(kMaxTomlKeyParts) + " parts");
+  }
   Reader reader(source, directory);
   try {
     reader.read(toml::parse(text, source), "");
   } catch (const toml::parse_error& error) {
-    return not_toml(source, error.source().begin.line, error.description());
+    return bad_input(std::string(source) + ":" + std::to_string(error.source().begin.line) +
+                     ": this is not TOML: " + std::string(error.description()));
   }
   return std::move(reader.all);
 }

@@ -46,7 +46,7 @@ std::string scenario_says(const std::string& lines) {
 
 std::vector<std::string> agent_keys() {
   std::vector<std::string> keys;
-  for (const auto& key : agent::configuration_keys()) keys.emplace_back(key.name);
+  for (const auto& key : agent::agent_settings().facts()) keys.emplace_back(key.name);
   return keys;
 }
 
