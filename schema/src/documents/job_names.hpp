@@ -37,7 +37,7 @@ inline constexpr TrialCount kTrialCounts[] = {
     {"warmup_steps", &TrialSettings::warmup_steps, 0, "steps after a change of plan that count for nothing, at least"},
     {"measure_steps", &TrialSettings::measure_steps, 1, "steps of a block"},
     {"blocks", &TrialSettings::blocks, 1,
-     "how often incumbent and candidate run in turn; more often while a gain is not sure"},
+     "how often incumbent and candidate run in turn. More often while a gain is not sure"},
     {"candidates", &TrialSettings::candidates, 1, "plans that are tried after each search"},
     {"max_trials", &TrialSettings::max_trials, 0, "plans that are tried until tuning ends"},
     {"loss_check_steps", &TrialSettings::loss_check_steps, 0,
@@ -52,9 +52,9 @@ struct CommandName {
   const char* help;
 };
 inline constexpr CommandName kCommands[] = {
-    {"describe", &Job::describe, "prints model.json; needed where there is no `model`"},
+    {"describe", &Job::describe, "prints model.json. Needed where there is no `model`"},
     {"benchmark", &Job::benchmark, "measures what the tuner asks for, on all ranks at once"},
-    {"train", &Job::train, "starts a rank; needed"},
+    {"train", &Job::train, "starts a rank. Needed"},
     {"submit", &Job::submit, "hands a launch to a scheduler, which starts the ranks"}};
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;

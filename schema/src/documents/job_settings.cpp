@@ -20,8 +20,8 @@ constexpr const char* kKnobHelp[] = {
     "replicas of a stage",
     "activations that are computed again",
     "the first microbatches of a step forwarded in halves",
-    "several ranks share each operator; as a `target` but the trainer honours it",
-    "replicas share optimizer states, gradients or parameters; likewise",
+    "several ranks share each operator. True where the `target`, not the trainer, honours it",
+    "replicas share optimizer states, gradients or parameters. True likewise",
     "with tensor_parallel: a microbatch in two parts, one computing beside the other's sums",
     "H3T's, of whole layers, with the optimizer on the host"};
 static_assert(std::size(kKnobHelp) == std::size(kKnobs));
@@ -71,7 +71,7 @@ std::vector<Row> top() {
        "whether the job changes its plan while it runs, or is started anew"},
       {"world_size", integer_setting(1, kMaxWorldSize), of(&Job::world_size), "how many ranks"},
       {"memory_limit", size_setting(1), of(&Job::memory_limit),
-       "of a device, enforced; where the device has less, that", "the device's own"},
+       "what a rank may take of its device, enforced. The device's own where that is less", "the device's own"},
       {"steps", integer_setting(0, kMany), of(&Job::steps), "steps that the job is going to train"},
       {"elastic", flag_setting(), of(&Job::elastic),
        "goes on with fewer ranks when a node is lost for good, and with more when one joins"},
@@ -79,9 +79,9 @@ std::vector<Row> top() {
        "none: the job reads plan.json"},
       {"strategy", text_setting("NAME"), of(&Job::strategy), "what searches its plans",
        "aceso, or unified with memory_switches"},
-      {"checkpoint", path_setting(), of(&Job::checkpoint), "where the job saves and resumes; needed to restart it"},
-      {"walltime_s", seconds(), of(&Job::walltime), "from the job's begin; trials that end after it are not begun",
-       "none: no end"},
+      {"checkpoint", path_setting(), of(&Job::checkpoint), "where the job saves and resumes. Needed to restart it"},
+      {"walltime_s", seconds(), of(&Job::walltime),
+       "from the job's begin. Trials that would end after it are not begun", "none: no end"},
       {"hang_s", seconds(), of(&Job::hang), "ranks that are silent for longer outside of trials count as hung"},
       {"class", word_setting(kChangeClasses), of(&Job::change_class),
        "the most that a change of plan may do to what is learnt"},
@@ -96,7 +96,7 @@ std::vector<Row> rest() {
       {"trials.deadline_s", seconds(), of(&Job::trials, &TrialSettings::deadline),
        "for each part of a change of plan, and for the ranks' silence in a trial"},
       {"trials.look_every_s", seconds_setting(kLookRule, is_look_time), of(&Job::trials, &TrialSettings::look_every),
-       "how often the hardware is looked at while the job trains; 0 = never"},
+       "how often the hardware is looked at while the job trains. 0 = never"},
       {"trials.minimum_gain", number_setting("SHARE", kGainRule, is_gain),
        of(&Job::trials, &TrialSettings::minimum_gain),
        "of a step's time: what a plan must promise, at best, to be tried"},
@@ -118,7 +118,7 @@ std::vector<Row> tables() {
     rows.push_back({"commands." + std::string(one.name), arguments_setting(), of(one.arguments), one.help});
   }
   rows.push_back(free_texts("environment", &Job::environment, "added to the environment of each command"));
-  rows.push_back(free_texts("software", &Job::software, "what the job runs on; part of the fingerprint of its costs"));
+  rows.push_back(free_texts("software", &Job::software, "what the job runs on, part of the fingerprint of its costs"));
   for (std::size_t i = 0; i < std::size(kKnobs); ++i) {
     rows.push_back(
         {"knobs." + std::string(kKnobs[i].name), flag_setting(), of(&Job::knobs, kKnobs[i].knob), kKnobHelp[i]});

@@ -78,6 +78,24 @@ std::string one_of(std::span<const std::string_view> words) {
   return expected;
 }
 
+template <typename Suits>
+SettingKind<std::string> text_kind(std::string unit, const std::string& expected, Suits suits) {
+  const auto read = [suits](const GivenSetting& given) {
+    return suits(given.text) ? std::optional(given.text) : std::nullopt;
+  };
+  const auto write = [](const std::string& text) { return text.empty() ? "none" : text; };
+  return kind<std::string>({Type::kText}, std::move(unit), expected, read, write);
+}
+
+template <typename Suits>
+SettingKind<double> number_kind(std::string unit, const std::string& expected, Suits suits) {
+  const auto read = [suits](const GivenSetting& given) {
+    const auto value = parse<double>(given.text);
+    return value && suits(*value) ? value : std::nullopt;
+  };
+  return kind<double>({Type::kInteger, Type::kNumber}, std::move(unit), expected, read, number_text);
+}
+
 SettingKind<Nanoseconds> time_kind(const std::string& expected, bool may_be_off, Nanoseconds low, Nanoseconds high) {
   const auto read = [=](const GivenSetting& given) -> std::optional<Nanoseconds> {
     const Result<Nanoseconds> time = parse_duration(given.text);
@@ -107,19 +125,16 @@ Result<std::string> absolute_path(const std::string& path, const std::string& di
 }
 
 SettingKind<std::string> text_setting(std::string unit) {
-  return text_setting(std::move(unit), "a text in quotes", [](std::string_view) { return true; });
+  return text_kind(std::move(unit), "a text in quotes", [](std::string_view) { return true; });
 }
 
 SettingKind<std::string> text_setting(std::string unit, std::string expected, bool (*suits)(std::string_view)) {
-  const auto read = [suits](const GivenSetting& given) {
-    return suits(given.text) ? std::optional(given.text) : std::nullopt;
-  };
-  const auto write = [](const std::string& text) { return text.empty() ? "none" : text; };
-  return kind<std::string>({Type::kText}, std::move(unit), expected, read, write);
+  return text_kind(std::move(unit), expected, suits);
 }
 
 SettingKind<std::string> path_setting(std::string unit) {
-  SettingKind<std::string> path = text_setting(std::move(unit), "a path", [](std::string_view) { return true; });
+  SettingKind<std::string> path = text_setting(std::move(unit));
+  path.expected = "a path";
   path.read = [](const GivenSetting& given) -> Result<std::string> {
     if (given.text.empty()) return unsuitable("a path", given);
     return absolute_path(given.text, given.directory);
@@ -137,11 +152,8 @@ SettingKind<std::size_t> choice_setting(std::span<const std::string_view> words)
 }
 
 SettingKind<std::string> word_setting(std::span<const std::string_view> words) {
-  const auto read = [words](const GivenSetting& given) {
-    return std::ranges::find(words, given.text) == words.end() ? std::nullopt : std::optional(given.text);
-  };
-  const auto write = [](const std::string& word) { return word; };
-  return kind<std::string>({Type::kText}, joined(words), one_of(words), read, write);
+  const auto suits = [words](std::string_view text) { return std::ranges::find(words, text) != words.end(); };
+  return text_kind(joined(words), one_of(words), suits);
 }
 
 SettingKind<std::string> log_level_setting() {
@@ -169,20 +181,12 @@ SettingKind<std::int64_t> integer_setting(std::int64_t low, std::int64_t high) {
 }
 
 SettingKind<double> number_setting(double low, double high) {
-  const auto read = [=](const GivenSetting& given) {
-    const auto value = parse<double>(given.text);
-    return value && *value >= low && *value <= high ? value : std::nullopt;
-  };
-  return kind<double>({Type::kInteger, Type::kNumber}, "NUMBER",
-                      "a number from " + number_text(low) + " to " + number_text(high), read, number_text);
+  const std::string expected = "a number from " + number_text(low) + " to " + number_text(high);
+  return number_kind("NUMBER", expected, [=](double value) { return value >= low && value <= high; });
 }
 
 SettingKind<double> number_setting(std::string unit, std::string expected, bool (*suits)(double)) {
-  const auto read = [suits](const GivenSetting& given) {
-    const auto value = parse<double>(given.text);
-    return value && suits(*value) ? value : std::nullopt;
-  };
-  return kind<double>({Type::kInteger, Type::kNumber}, std::move(unit), expected, read, number_text);
+  return number_kind(std::move(unit), expected, suits);
 }
 
 SettingKind<Bytes> size_setting(Bytes low, Bytes high) {
