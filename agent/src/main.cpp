@@ -7,13 +7,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,43 +47,18 @@ struct CommandLine {
   std::map<std::string, std::string> flags;
 };
 
-// One option for each key of the table.
-class Options {
- public:
-  explicit Options(CLI::App& app) {
-    app.add_option("--config", file_, "TOML file with the keys below; /etc/trimtab/agent.toml where there is one");
-    for (const auto& key : configuration_keys()) add(app, key);
-  }
-
-  [[nodiscard]] CommandLine read() const {
-    CommandLine line{file_, {}};
-    for (const auto& one : texts_) {
-      if (one.option->count() > 0) line.flags[one.key] = one.is_switch ? "true" : one.text;
+void add_options(CLI::App& app, CommandLine& line) {
+  app.add_option("--config", line.file, "TOML file with the keys below; /etc/trimtab/agent.toml where there is one");
+  for (const SettingFacts& one : agent_settings().facts()) {
+    const auto keep = [&line, name = one.name](const std::string& text) { line.flags[name] = text; };
+    const auto given = [keep](std::int64_t) { keep("true"); };
+    if (one.unit.empty()) {
+      app.add_flag_function(flag_of(one.name), given, help_of(one));
+    } else {
+      app.add_option_function<std::string>(flag_of(one.name), keep, help_of(one))->option_text(one.unit);
     }
-    return line;
   }
-
- private:
-  struct One {
-    std::string key;
-    bool is_switch = false;
-    std::string text;
-    CLI::Option* option = nullptr;
-  };
-
-  void add(CLI::App& app, const ConfigurationKey& key) {
-    std::string flag = std::string("--") + key.name;
-    std::ranges::replace(flag, '_', '-');
-    auto& one = texts_.emplace_back();
-    one.key = key.name;
-    one.is_switch = std::string(key.value).empty();
-    one.option = one.is_switch ? app.add_flag(flag, key.help) : app.add_option(flag, one.text, key.help);
-    if (!one.is_switch) one.option->option_text(key.value);
-  }
-
-  std::string file_;
-  std::list<One> texts_;
-};
+}
 
 Result<Configuration> load(const CommandLine& line) {
   const auto variables = environment();
@@ -155,13 +128,14 @@ int main(int argc, char** argv) {
   const net::ServiceVariables manager = net::take_service_variables();
   CLI::App app("Looks after the training processes of one node: measures, launches, reports to the coordinator.");
   app.set_version_flag("--version", TRIMTAB_RELEASE);
-  const Options options(app);
+  CommandLine line;
+  add_options(app, line);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& stop) {
     return app.exit(stop) == 0 ? 0 : exit_code(ErrorKind::kBadInput);
   }
-  const auto configuration = load(options.read());
+  const auto configuration = load(line);
   if (!configuration.ok()) return fail(configuration.error());
   return run(*configuration, manager);
 }

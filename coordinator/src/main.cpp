@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -28,12 +27,6 @@ namespace {
 using namespace trimtab;
 using namespace trimtab::coordinator;
 
-std::string flag_of(std::string_view name) {
-  std::string flag = "--" + std::string(name);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
 std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
@@ -44,15 +37,15 @@ Status apply_file(Settings& settings, const std::string& path) {
   std::ifstream file(path);
   if (!file) return bad_input("the configuration file " + path + " cannot be opened");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return apply_toml(settings, text, path);
+  return coordinator_settings().set_from_toml(settings, text, path);
 }
 
 Result<Settings> read_settings(const std::string& config, const std::map<std::string, std::string>& flags) {
   Settings settings;
   TRIMTAB_TRY_STATUS(apply_file(settings, config));
-  TRIMTAB_TRY_STATUS(apply_environment(settings, environment));
+  TRIMTAB_TRY_STATUS(coordinator_settings().set_from_environment(settings, environment));
   for (const auto& [name, value] : flags) {
-    TRIMTAB_TRY_STATUS(apply_setting(settings, name, value, "flag " + flag_of(name)));
+    TRIMTAB_TRY_STATUS(coordinator_settings().set_from_flag(settings, name, value));
   }
   return settings;
 }
@@ -117,11 +110,9 @@ int main(int argc, char** argv) {
   std::string config;
   app.add_option("--config", config, "TOML file with the keys below, dashes as underscores");
   std::map<std::string, std::string> flags;
-  for (const SettingKey& key : setting_keys()) {
-    const std::string name(key.name);
-    const std::string help = std::string(key.help) + " (default " + std::string(key.fallback) + ")";
-    app.add_option_function<std::string>(
-        flag_of(key.name), [&flags, name](const std::string& value) { flags[name] = value; }, help);
+  for (const SettingFacts& one : coordinator_settings().facts()) {
+    const auto keep = [&flags, name = one.name](const std::string& value) { flags[name] = value; };
+    app.add_option_function<std::string>(flag_of(one.name), keep, help_of(one))->option_text(one.unit);
   }
   try {
     app.parse(argc, argv);

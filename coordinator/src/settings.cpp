@@ -1,291 +1,155 @@
 #include "coordinator/settings.hpp"
 
-#include <toml++/toml.h>
-
-#include <algorithm>
 #include <charconv>
 #include <limits>
-#include <sstream>
+#include <tuple>
 
-#include "base/units.hpp"
 #include "net/certificates.hpp"
 #include "net/loopback_host.hpp"
-#include "schema/nearest.hpp"
-#include "schema/toml_nesting.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-Status number(const std::string& value, std::uint64_t high, std::uint64_t& out) {
-  std::uint64_t parsed = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-  if (error != std::errc{} || end != value.data() + value.size() || parsed > high) {
-    return bad_input("a whole number of at most " + std::to_string(high) + " is needed");
-  }
-  out = parsed;
-  return {};
-}
-
-Status apply_listen(Settings& settings, const std::string& value) {
-  const auto colon = value.rfind(':');
-  if (colon == std::string::npos) return bad_input("HOST:PORT is needed, such as 127.0.0.1:7420");
-  std::string host = value.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  if (host.empty()) return bad_input("HOST:PORT is needed, such as 127.0.0.1:7420, or 0.0.0.0:7420 for all interfaces");
-  std::uint64_t port = 0;
-  if (!number(value.substr(colon + 1), 65535, port))
-    return bad_input("a port from 0 (any free one) to 65535 is needed");
-  settings.address = host == "localhost" ? "127.0.0.1" : host;
-  settings.port = static_cast<std::uint16_t>(port);
-  return {};
-}
-
-Status apply_state(Settings& settings, const std::string& value) {
-  settings.state_directory = value;
-  return {};
-}
-
-template <std::string Settings::*database>
-Status apply_database(Settings& settings, const std::string& value) {
-  settings.*database = value;
-  return {};
-}
-
-Status apply_log_level(Settings& settings, const std::string& value) {
-  static constexpr const char* kLevels[] = {"trace", "debug", "info", "warn", "error", "off"};
-  if (std::find(std::begin(kLevels), std::end(kLevels), value) == std::end(kLevels)) {
-    return bad_input("one of trace, debug, info, warn, error, off is needed");
-  }
-  settings.log_level = value;
-  return {};
-}
-
-Status apply_log_file(Settings& settings, const std::string& value) {
-  settings.log_file = value;
-  return {};
-}
-
-Status apply_log_limit(Settings& settings, const std::string& value) {
-  constexpr Bytes kLeast = Bytes{64} << 10;
-  TRIMTAB_TRY(settings.log_limit, parse_bytes(value));
-  return settings.log_limit >= kLeast ? Status() : bad_input("at least " + format_bytes(kLeast) + " are needed");
-}
-
-Status apply_port_file(Settings& settings, const std::string& value) {
-  settings.port_file = value;
-  return {};
-}
-
-Status apply_search_time(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(settings.search_time, parse_duration(value));
-  return {};
-}
-
-template <Nanoseconds Settings::*field>
-Status apply_retention(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(settings.*field, parse_duration(value));
-  return {};
-}
-
-Status apply_search_evaluations(Settings& settings, const std::string& value) {
-  return number(value, std::numeric_limits<std::uint64_t>::max(), settings.search_evaluations);
-}
+using S = Settings;
+using std::chrono::minutes;
+using std::chrono::seconds;
 
 // Less would not hold the longest model that an agent sends.
 constexpr Bytes kSmallestFrame = Bytes{8} << 20;
 constexpr Bytes kLargestFrame = Bytes{256} << 20;
 constexpr Bytes kLargestQueue = Bytes{4} << 30;
+// Agents are heard of every two seconds.
+constexpr seconds kHeardOf(5);
 
-template <Bytes Settings::*field, Bytes high>
-Status apply_bytes(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(const Bytes bytes, parse_bytes(value));
-  if (bytes < kSmallestFrame || bytes > high) {
-    return bad_input("from " + format_bytes(kSmallestFrame) + " to " + format_bytes(high) + " are needed");
-  }
-  settings.*field = bytes;
-  return {};
+bool is_count_of_cores(double cores) {
+  return cores > 0 && cores <= 4096;
 }
 
-template <std::uint32_t Settings::*field>
-Status apply_limit(Settings& settings, const std::string& value) {
-  std::uint64_t limit = 0;
-  TRIMTAB_TRY_STATUS(number(value, 1'000'000, limit));
-  if (limit == 0) return bad_input("a whole number from 1 is needed");
-  settings.*field = static_cast<std::uint32_t>(limit);
-  return {};
+SettingKind<HostPort> listen_setting() {
+  SettingKind<HostPort> kind = host_port_setting(0);
+  kind.read = [read = kind.read](const GivenSetting& given) {
+    Result<HostPort> place = read(given);
+    if (place.ok() && place->first == "localhost") place->first = "127.0.0.1";
+    return place;
+  };
+  return kind;
 }
 
-template <Bytes Budgets::*field>
-Status apply_budget(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(const Bytes bytes, parse_bytes(value));
-  if (bytes <= 0) return bad_input("a size above 0 is needed, such as 2GiB");
-  settings.budgets.*field = bytes;
-  return {};
+SettingKind<PortRange> ports_setting() {
+  const auto parse = [](const std::string& text) -> Result<PortRange> {
+    PortRange ports;
+    const char* end = text.data() + text.size();
+    const auto first = std::from_chars(text.data(), end, ports.first);
+    const bool dash = first.ec == std::errc() && first.ptr != end && *first.ptr == '-';
+    const auto last = std::from_chars(dash ? first.ptr + 1 : end, end, ports.last);
+    if (last.ec == std::errc() && last.ptr == end && ports.first >= 1024 && ports.last >= ports.first) return ports;
+    return bad_input("expected FIRST-LAST of 1024 to 65535, such as 20000-29999, found '" + text + "'");
+  };
+  return parsed_setting<PortRange>("FIRST-LAST", "FIRST-LAST of 1024 to 65535", parse);
 }
 
-// An empty one takes a tenth of that.
-Status apply_costs_limit(Settings& settings, const std::string& value) {
-  constexpr Bytes kLeast = Bytes{1} << 20;
-  TRIMTAB_TRY(const Bytes bytes, parse_bytes(value));
-  if (bytes < kLeast) return bad_input("a size of at least 1MiB is needed, such as 16GiB");
-  settings.budgets.costs = bytes;
-  return {};
+SettingKind<std::int64_t> count() {
+  return integer_setting(1, 1'000'000);
 }
 
-Status apply_cpu_budget(Settings& settings, const std::string& value) {
-  double cores = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cores);
-  const bool read = error == std::errc{} && end == value.data() + value.size();
-  if (!read || !(cores > 0) || cores > 4096) return bad_input("a number of cores above 0 is needed, such as 1.5");
-  settings.budgets.cores = cores;
-  return {};
+std::vector<Setting<S>> place_settings() {
+  return {
+      {"listen", listen_setting(), [](S& s) { return std::tie(s.address, s.port); },
+       "where agents and people connect, beyond loopback only with TLS and tokens. Port 0 takes any free one",
+       "127.0.0.1:7420"},
+      {"state", text_setting("DIR"), &S::state_directory,
+       "the state and the cost database, where those are files. Needed where neither XDG_STATE_HOME nor HOME is set",
+       "$XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab"},
+      {"cost_database", text_setting("PLACE"), &S::cost_database,
+       "where costs are kept: a file, or postgresql://... that several coordinators share",
+       "costs.db in the state directory"},
+      {"state_database", text_setting("PLACE"), &S::state_database,
+       "where jobs, trials and their history are kept: a file, or postgresql://... of this coordinator alone",
+       "coordinator.db in the state directory"},
+      {"log_level", log_level_setting(), &S::log_level, "what is logged"},
+      {"log_file", text_setting("PATH"), &S::log_file,
+       "where the log goes, for a daemon whose standard error nobody keeps", "standard error"},
+      {"log_limit", size_setting(Bytes{64} << 10), &S::log_limit,
+       "size of log_file at which it starts anew. The one before is kept as PATH.1"},
+      {"port_file", text_setting("PATH"), &S::port_file, "file that the bound port is written to"},
+      {"search_time", time_setting(), &S::search_time, "the most time that one search takes"},
+      {"search_evaluations", integer_setting(0, std::numeric_limits<std::int64_t>::max()), &S::search_evaluations,
+       "the most plans that one search evaluates, choices of memory switches counted too. 0 = no limit"}};
 }
 
-Status apply_node_timeout(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(const Nanoseconds timeout, parse_duration(value));
-  // Agents are heard of every two seconds.
-  if (timeout < std::chrono::seconds(5) || timeout > std::chrono::minutes(10))
-    return bad_input("5s to 10min are needed");
-  settings.node_timeout = timeout;
-  return {};
+std::vector<Setting<S>> limit_settings() {
+  return {
+      {"max_frame", size_setting(kSmallestFrame, kLargestFrame), &S::max_frame,
+       "the largest frame of an agent (1 MiB until its hello is accepted), and the largest body of a request"},
+      {"max_message_rate", count(), &S::max_message_rate,
+       "messages a second that are read of each agent. More wait on its side, and nothing is lost"},
+      {"max_byte_rate", size_setting(kSmallestFrame, kLargestQueue), &S::max_byte_rate,
+       "bytes a second that are read of each agent, a second's worth at once. max_frame where that is more"},
+      {"max_request_rate", count(), &S::max_request_rate,
+       "requests a second of each person (by token, else by address) that are answered, five seconds' worth at once. "
+       "More get 429 with Retry-After"},
+      {"peer_queue", size_setting(kSmallestFrame, kLargestQueue), &S::peer_queue,
+       "what may wait for an agent that does not read. Beyond it the connection ends, and the agent comes again"},
+      {"max_connections", count(), &S::max_connections,
+       "connections at a time, of agents and people together. Beyond it a new one takes the place of the one that has "
+       "been silent for longest"},
+      {"max_jobs_of_tenant", count(), &S::max_jobs_of_tenant,
+       "jobs of one tenant that are not over. A further one is refused (409). Without tokens everybody is one tenant"},
+      {"max_jobs", count(), &S::max_jobs,
+       "jobs that are known and so in memory, also those that are over (until job_retention). A further name is "
+       "refused "
+       "(409)"},
+      {"job_retention", time_setting(), &S::job_retention,
+       "how long a run that is over is kept, with its trials, steps and events. 0s = for ever"},
+      {"audit_retention", time_setting(), &S::audit_retention,
+       "how long entries of the audit log are kept. 0s = for ever"},
+      {"node_timeout", time_setting(kHeardOf, minutes(10)), &S::node_timeout,
+       "how long a node may be silent before it is lost to its jobs. Bytes of a message on its way are no silence"},
+      {"rendezvous_ports", ports_setting(), &S::rendezvous_ports,
+       "ports on the node of rank 0 at which the ranks of a job on several nodes meet", "20000-29999"},
+      {"memory_budget", size_setting(1), within(&S::budgets, &Budgets::memory),
+       "memory that the coordinator takes before it warns. Nothing is refused for it"},
+      {"cpu_budget",
+       number_setting("CORES", "a number of cores above 0 and up to 4096, such as 1.5", is_count_of_cores),
+       within(&S::budgets, &Budgets::cores),
+       "processor time, in cores over a minute, that the coordinator takes before it warns"},
+      {"disk_budget", size_setting(1), within(&S::budgets, &Budgets::disk),
+       "disk that the coordinator's databases take, where they are files, before it warns"},
+      // An empty one takes a tenth of the least.
+      {"costs_limit", size_setting(Bytes{1} << 20), within(&S::budgets, &Budgets::costs),
+       "what the rows of the cost database take, where it is a file, before no more costs are stored. Agents keep "
+       "theirs meanwhile, within spool_limit. Looked at every ten seconds"}};
 }
 
-Status apply_rendezvous_ports(Settings& settings, const std::string& value) {
-  const auto dash = value.find('-');
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  const bool read = dash != std::string::npos && number(value.substr(0, dash), 65'535, first).ok() &&
-                    number(value.substr(dash + 1), 65'535, last).ok();
-  if (!read || first < 1024 || last < first)
-    return bad_input("FIRST-LAST is needed, of 1024 to 65535, such as 20000-29999");
-  settings.rendezvous_ports = {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(last)};
-  return {};
-}
-
-template <std::string net::CredentialFiles::*file>
-Status apply_tls(Settings& settings, const std::string& value) {
-  settings.tls.*file = value;
-  return {};
-}
-
-Status apply_tokens(Settings& settings, const std::string& value) {
-  settings.tokens = value;
-  return {};
-}
-
-Status apply_otlp_endpoint(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(settings.otlp.endpoint, net::parse_otlp_endpoint(value));
-  return {};
-}
-
-Status apply_otlp_period(Settings& settings, const std::string& value) {
-  TRIMTAB_TRY(settings.otlp.period, net::parse_otlp_period(value));
-  return {};
-}
-
-template <std::string net::OtlpSettings::*file>
-Status apply_otlp_file(Settings& settings, const std::string& value) {
-  settings.otlp.*file = value;
-  return {};
-}
-
-Error unknown_key(std::string_view name, const std::string& place) {
-  std::vector<std::string> known;
-  for (const SettingKey& key : setting_keys()) known.emplace_back(key.name);
-  return bad_input(place + ": unknown key '" + std::string(name) + "'; did you mean '" + nearest(name, known) + "'?");
-}
-
-std::string text_of(const toml::node& node) {
-  if (const auto text = node.value<std::string>(); text && node.is_string()) return *text;
-  std::ostringstream out;
-  out << toml::node_view<const toml::node>(node);
-  return out.str();
-}
-
-// What somebody may have written a password into stands in no message.
-bool may_hold_secret(std::string_view name) {
-  return name == "otlp_endpoint" || name.ends_with("_database");
+std::vector<Setting<S>> peer_settings() {
+  using net::CredentialFiles;
+  using net::OtlpSettings;
+  return {{"tls_authority", text_setting("PATH"), within(&S::tls, &CredentialFiles::authority),
+           "PEM file: whose certificates are accepted"},
+          {"tls_certificate", text_setting("PATH"), within(&S::tls, &CredentialFiles::certificate),
+           "PEM file: the coordinator's certificate, made by 'trimtab cert'"},
+          {"tls_key", text_setting("PATH"), within(&S::tls, &CredentialFiles::key),
+           "PEM file: the key to it, which nobody else may read"},
+          {"tokens", text_setting("PATH"), &S::tokens,
+           "file of the hashes of the tokens that people and scripts show, made by 'trimtab token'"},
+          {"otlp_endpoint", parsed_setting("URL", "http(s)://HOST:PORT/PATH", net::parse_otlp_endpoint),
+           within(&S::otlp, &OtlpSettings::endpoint),
+           "OpenTelemetry collector that metrics are posted to. PATH is /v1/metrics where it is left out. http:// to "
+           "this machine alone"},
+          {"otlp_period", time_setting(seconds(1), std::chrono::hours(24)), within(&S::otlp, &OtlpSettings::period),
+           "how often metrics are posted"},
+          {"otlp_authority", text_setting("PATH"), within(&S::otlp, &OtlpSettings::authority),
+           "PEM file: who signs the collector's certificate, for https://", "the system's authorities"},
+          {"otlp_token_file", text_setting("PATH"), within(&S::otlp, &OtlpSettings::token_file),
+           "the token that the collector asks for (Authorization: Bearer), read for each post"}};
 }
 
 }  // namespace
 
-const std::vector<SettingKey>& setting_keys() {
-  static const std::vector<SettingKey> kKeys = {
-      {"listen", "127.0.0.1:7420",
-       "HOST:PORT to listen on, beyond loopback only with TLS and tokens; port 0 takes any free one", apply_listen},
-      {"state", "$XDG_STATE_HOME/trimtab", "directory of the state and the cost database", apply_state},
-      {"cost_database", "costs.db in the state directory",
-       "where costs are kept: a file, or postgresql://... that several coordinators share",
-       apply_database<&Settings::cost_database>},
-      {"state_database", "coordinator.db in the state directory",
-       "where jobs, trials and their history are kept: a file, or postgresql://... of this coordinator alone",
-       apply_database<&Settings::state_database>},
-      {"log_level", "info", "trace, debug, info, warn, error or off", apply_log_level},
-      {"log_file", "none: standard error", "where the log goes, bounded by log_limit", apply_log_file},
-      {"log_limit", "16MiB", "size of log_file at which it starts anew; the one before is kept as FILE.1",
-       apply_log_limit},
-      {"port_file", "none", "file that the bound port is written to", apply_port_file},
-      {"search_time", "5s", "the most time that one search takes", apply_search_time},
-      {"search_evaluations", "200000", "the most plans that one search evaluates; 0 = no limit",
-       apply_search_evaluations},
-      {"max_frame", "8MiB", "the largest frame of an agent and body of a request",
-       apply_bytes<&Settings::max_frame, kLargestFrame>},
-      {"max_message_rate", "10000", "messages a second that are read of each agent; more wait on its side",
-       apply_limit<&Settings::max_message_rate>},
-      {"max_byte_rate", "32MiB", "bytes a second that are read of each agent; more wait on its side",
-       apply_bytes<&Settings::max_byte_rate, kLargestQueue>},
-      {"max_request_rate", "100",
-       "requests a second of each person (by token, else by address) that are answered, five seconds' worth at once; "
-       "more are told to come again (429)",
-       apply_limit<&Settings::max_request_rate>},
-      {"peer_queue", "32MiB", "what may wait for an agent that does not read; beyond it the connection ends",
-       apply_bytes<&Settings::peer_queue, kLargestQueue>},
-      {"max_connections", "4096", "connections at a time, of agents and people together",
-       apply_limit<&Settings::max_connections>},
-      {"max_jobs_of_tenant", "256", "jobs of one tenant that are not over", apply_limit<&Settings::max_jobs_of_tenant>},
-      {"max_jobs", "4096", "jobs that are known, those that are over too: they are kept in memory",
-       apply_limit<&Settings::max_jobs>},
-      {"job_retention", "90d", "how long a run that is over is kept, with its trials, steps and events; 0s = for ever",
-       apply_retention<&Settings::job_retention>},
-      {"audit_retention", "365d", "how long entries of the audit log are kept; 0s = for ever",
-       apply_retention<&Settings::audit_retention>},
-      {"node_timeout", "10s", "how long a node may be silent before it is lost to its jobs", apply_node_timeout},
-      {"rendezvous_ports", "20000-29999", "ports on the node of rank 0 at which a job's ranks on several nodes meet",
-       apply_rendezvous_ports},
-      {"memory_budget", "2GiB", "memory that the coordinator takes before it warns", apply_budget<&Budgets::memory>},
-      {"cpu_budget", "2", "processor time, in cores over a minute, that the coordinator takes before it warns",
-       apply_cpu_budget},
-      {"disk_budget", "20GiB", "disk that the coordinator's databases take, where they are files, before it warns",
-       apply_budget<&Budgets::disk>},
-      {"costs_limit", "16GiB",
-       "what the rows of the cost database take, where it is a file, before no more costs are stored",
-       apply_costs_limit},
-      {"tls_authority", "none", "the cluster's authority (PEM): whose certificates are accepted",
-       apply_tls<&net::CredentialFiles::authority>},
-      {"tls_certificate", "none", "the coordinator's certificate (PEM), made by 'trimtab cert'",
-       apply_tls<&net::CredentialFiles::certificate>},
-      {"tls_key", "none", "the key to it (PEM); nobody else may read it", apply_tls<&net::CredentialFiles::key>},
-      {"tokens", "none", "file of the tokens that people and scripts show, made by 'trimtab token'", apply_tokens},
-      {"otlp_endpoint", "none",
-       "OpenTelemetry collector that metrics are posted to, such as http://127.0.0.1:4318/v1/metrics",
-       apply_otlp_endpoint},
-      {"otlp_period", "15s", "how often, at least 1s", apply_otlp_period},
-      {"otlp_authority", "the system's", "who signs the collector's certificate (PEM)",
-       apply_otlp_file<&net::OtlpSettings::authority>},
-      {"otlp_token_file", "none", "the token that the collector asks for",
-       apply_otlp_file<&net::OtlpSettings::token_file>}};
-  return kKeys;
-}
-
-Status apply_setting(Settings& settings, std::string_view name, const std::string& value, const std::string& place) {
-  for (const SettingKey& key : setting_keys()) {
-    if (key.name != name) continue;
-    const Status applied = key.apply(settings, value);
-    if (applied.ok()) return {};
-    const std::string said = may_hold_secret(name) ? "" : " = '" + value + "'";
-    return bad_input(place + ": " + std::string(name) + said + ": " + applied.error().message);
-  }
-  return unknown_key(name, place);
+const SettingTable<Settings>& coordinator_settings() {
+  static const SettingTable<Settings> kTable(SettingSources::kFileEnvironmentFlags,
+                                             {place_settings(), limit_settings(), peer_settings()});
+  return kTable;
 }
 
 Status check_settings(const Settings& settings) {
@@ -310,33 +174,6 @@ Status check_settings(const Settings& settings) {
     return bad_input("listening on " + settings.address +
                      " needs a file of tokens, so that not everybody may everything: 'trimtab token add NAME "
                      "--role operate --tokens FILE' makes it, tokens names it");
-  }
-  return {};
-}
-
-Status apply_toml(Settings& settings, std::string_view text, const std::string& source) {
-  TRIMTAB_TRY_STATUS(check_toml_keys(text, source));
-  try {
-    const toml::table table = toml::parse(text, source);
-    for (const auto& [key, node] : table) {
-      const std::string place = source + ":" + std::to_string(node.source().begin.line);
-      TRIMTAB_TRY_STATUS(apply_setting(settings, key.str(), text_of(node), place));
-    }
-  } catch (const toml::parse_error& error) {
-    return not_toml(source, error.source().begin.line, error.description());
-  }
-  return {};
-}
-
-Status apply_environment(Settings& settings,
-                         const std::function<std::optional<std::string>(const std::string&)>& lookup) {
-  for (const SettingKey& key : setting_keys()) {
-    std::string variable = "TRIMTAB_" + std::string(key.name);
-    std::transform(variable.begin(), variable.end(), variable.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    if (const auto value = lookup(variable)) {
-      TRIMTAB_TRY_STATUS(apply_setting(settings, key.name, *value, "environment variable " + variable));
-    }
   }
   return {};
 }

@@ -46,7 +46,8 @@ TEST_CASE("an agent serves everybody's jobs, or those of the tenant that it name
   CHECK(from_file("")->tenant.empty());
   CHECK(from_file("tenant = \"ana\"\n")->tenant == "ana");
   CHECK(from_file("tenant = \"*\"\n")->tenant == "*");
-  CHECK_THAT(error_of(from_file("tenant = \"a b\"\n")), Catch::Contains("agent.toml:1: tenant: needs a tenant's name"));
+  CHECK_THAT(error_of(from_file("tenant = \"a b\"\n")),
+             Catch::Contains("agent.toml:1: tenant: expected a tenant's name"));
   CHECK_FALSE(from_file("tenant = \"\"\n").ok());
 }
 
@@ -63,7 +64,7 @@ TEST_CASE("metrics are posted where the configuration says, and nowhere else") {
   CHECK(chosen->otlp.token_file == "/t");
   CHECK(check_configuration(*chosen).ok());
   CHECK(error_of(from_file("\notlp_endpoint = \"c:4318\"\n")).starts_with("agent.toml:2: otlp_endpoint: needs a URL"));
-  CHECK(error_of(from_file("otlp_period = \"10ms\"\n")).find("must be 1s to 24h") != std::string::npos);
+  CHECK(error_of(from_file("otlp_period = \"10ms\"\n")).find("expected a time from 1s to 1d") != std::string::npos);
   const auto in_clear = from_file("otlp_endpoint = \"http://c:4318\"\n");
   REQUIRE(in_clear.ok());
   CHECK(check_configuration(*in_clear).error().message.find("whole network") != std::string::npos);
@@ -77,10 +78,10 @@ TEST_CASE("limits of peers have sensible bounds") {
   CHECK(chosen->max_message_rate == 200);
   CHECK(chosen->max_byte_rate == Bytes{64} << 20);
   CHECK(chosen->link_queue == Bytes{32} << 20);
-  CHECK(error_of(from_file("max_frame = \"1MiB\"\n")).find("at least 8") != std::string::npos);
-  CHECK(error_of(from_file("max_frame = \"1GiB\"\n")).find("at most 256") != std::string::npos);
-  CHECK(error_of(from_file("max_byte_rate = \"1MiB\"\n")).find("at least 8") != std::string::npos);
-  CHECK(error_of(from_file("max_message_rate = 0\n")).find("from 1 to 1000000") != std::string::npos);
+  CHECK(error_of(from_file("max_frame = \"1MiB\"\n")).find("from 8MiB") != std::string::npos);
+  CHECK(error_of(from_file("max_frame = \"1GiB\"\n")).find("to 256MiB") != std::string::npos);
+  CHECK(error_of(from_file("max_byte_rate = \"1MiB\"\n")).find("from 8MiB") != std::string::npos);
+  CHECK(error_of(from_file("max_message_rate = 0\n")).find("between 1 and 1000000") != std::string::npos);
 }
 
 TEST_CASE("root's agent serves every tenant only when it is told to, and the refusal says what to set") {
@@ -143,17 +144,17 @@ TEST_CASE("the agent's budget of disk has room for the spool, and one that has n
         "disk_budget = 511 MiB is less than the spool alone may take, twice spool_limit (256 MiB): raise "
         "disk_budget, or lower spool_limit");
   CHECK_FALSE(refusal("spool_limit = \"1GiB\"\ndisk_budget = \"1.5GiB\"\n").empty());
-  CHECK(error_of(from_file("disk_budget = \"1KiB\"\n")).find("at least 1.00 MiB") != std::string::npos);
+  CHECK(error_of(from_file("disk_budget = \"1KiB\"\n")).find("at least 1MiB") != std::string::npos);
 }
 
 TEST_CASE("an unknown key names its line and the nearest known key") {
   const auto error = error_of(from_file("devices = 1\nmemmory = \"1GiB\"\n"));
   CHECK(error.find("agent.toml:2") != std::string::npos);
-  CHECK(error.find("'memory'") != std::string::npos);
+  CHECK(error.find("\"memory\"") != std::string::npos);
 }
 
 TEST_CASE("an unsuitable value says where it is and what is needed") {
-  CHECK(error_of(from_file("devices = 0")).find("agent.toml:1: devices: needs a whole number from 1") !=
+  CHECK(error_of(from_file("devices = 0")).find("agent.toml:1: devices: expected an integer between 1") !=
         std::string::npos);
   CHECK(error_of(from_file("devices = [1]")).find("agent.toml:1") != std::string::npos);
   CHECK(error_of(from_file("devices = ")).find("not TOML") != std::string::npos);

@@ -18,7 +18,7 @@ OWNERS = {
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
     "nlohmann/": ["schema/src", "net/src/metrics/otlp_", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
-    "toml++/": ["schema/src", "agent/", "coordinator/", "cli/"],
+    "toml++/": ["schema/src/settings"],
     "spdlog/": ["agent/", "coordinator/", "cli/", "tests/"],
     "CLI/": ["agent/", "coordinator/", "cli/", "bench/", "tests/"],
     "google/protobuf": ["schema/", "agent/", "coordinator/"],

@@ -28,7 +28,7 @@ void check_agent(const std::string& text) {
 
 void check_coordinator(const std::string& text) {
   coordinator::Settings settings;
-  const Status applied = coordinator::apply_toml(settings, text, "coordinator.toml");
+  const Status applied = coordinator::coordinator_settings().set_from_toml(settings, text, "coordinator.toml");
   if (fuzz::judge(applied, fuzz::Repeats::kAll))
     (void)fuzz::judge(coordinator::check_settings(settings), fuzz::Repeats::kAll);
 }

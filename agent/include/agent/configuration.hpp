@@ -1,12 +1,11 @@
 #pragma once
 
 // What an agent is told: defaults, then its TOML file, then the environment (TRIMTAB_*), then the command line, each
-// over the one before. One table defines all keys. Plain values and pure functions.
+// over the one before. Plain values and pure functions.
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "base/units.hpp"
 #include "net/credentials.hpp"
 #include "net/otlp_settings.hpp"
+#include "schema/settings.hpp"
 
 namespace trimtab::agent {
 
@@ -59,21 +59,14 @@ struct Configuration {
   net::OtlpSettings otlp;                               // where metrics are posted, too; nowhere unless told
 };
 
-struct ConfigurationKey {
-  const char* name;   // in the file; a flag is --name, with '-' for '_'; a variable is TRIMTAB_NAME
-  const char* value;  // what to write there, for the help; empty for a switch
-  const char* help;
-  Status (*set)(Configuration&, const std::string& text);
-};
-[[nodiscard]] std::span<const ConfigurationKey> configuration_keys();
+[[nodiscard]] const SettingTable<Configuration>& agent_settings();
 
 struct ConfigurationFile {
   std::string name;
   std::string text;
 };
 
-// `defaults` are those of this machine. The error of an unknown key names the nearest known one, that of an unsuitable
-// value says where it was given.
+// `defaults` are those of this machine. REQUIRES: each of the `flags` is a setting's name.
 [[nodiscard]] Result<Configuration> configure(Configuration defaults, const std::optional<ConfigurationFile>& file,
                                               const std::map<std::string, std::string>& environment,
                                               const std::map<std::string, std::string>& flags);

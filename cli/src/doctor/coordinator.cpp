@@ -18,8 +18,8 @@ constexpr Nanoseconds kPatience = std::chrono::seconds(5);
 std::optional<coordinator::Settings> settings_at(const std::string& path) {
   const auto text = read_file(path);
   coordinator::Settings settings;
-  const bool usable =
-      text.ok() && coordinator::apply_toml(settings, *text, path).ok() && coordinator::check_settings(settings).ok();
+  const bool usable = text.ok() && coordinator::coordinator_settings().set_from_toml(settings, *text, path).ok() &&
+                      coordinator::check_settings(settings).ok();
   return usable ? std::optional(std::move(settings)) : std::nullopt;
 }
 

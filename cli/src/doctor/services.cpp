@@ -39,7 +39,8 @@ Read<coordinator::Settings> read_coordinator(const std::string& path) {
   const auto text = read_file(path);
   if (!text.ok()) return {text.error(), {}};
   coordinator::Settings settings;
-  if (Status read = coordinator::apply_toml(settings, *text, path); !read.ok()) return {std::move(read), {}};
+  if (Status read = coordinator::coordinator_settings().set_from_toml(settings, *text, path); !read.ok())
+    return {std::move(read), {}};
   Status problem = coordinator::check_settings(settings);
   if (problem.ok() && !settings.tokens.empty() && !std::filesystem::exists(settings.tokens)) {
     problem = bad_input(path + ": there is no file " + settings.tokens +

@@ -93,7 +93,7 @@ std::vector<Check> tenant_checks(const std::string& directory) {
   const std::string path = directory + "/coordinator.toml";
   const auto text = read_file(path);
   coordinator::Settings settings;
-  const bool is_read = text.ok() && coordinator::apply_toml(settings, *text, path).ok();
+  const bool is_read = text.ok() && coordinator::coordinator_settings().set_from_toml(settings, *text, path).ok();
   std::optional<net::Tokens> tokens;
   if (is_read && !settings.tokens.empty()) {
     const auto lines = read_file(settings.tokens);

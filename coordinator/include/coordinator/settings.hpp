@@ -1,21 +1,16 @@
 #pragma once
 
-// The coordinator's configuration: one table of keys behind the file, the environment and the flags. Flags win over
-// TRIMTAB_* variables, which win over the file. Reading has no side effect but the file's opening.
+// The coordinator's settings. Flags win over TRIMTAB_* variables, which win over the file. Pure.
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "net/credentials.hpp"
 #include "net/otlp_settings.hpp"
+#include "schema/settings.hpp"
 
 namespace trimtab::coordinator {
 
@@ -65,22 +60,9 @@ struct Settings {
   net::OtlpSettings otlp;  // where metrics are posted, too; nowhere unless told
 };
 
-struct SettingKey {
-  std::string_view name;      // in the file; `--name` with dashes as a flag, TRIMTAB_NAME in the environment
-  std::string_view fallback;  // what it is when nobody says
-  std::string_view help;
-  Status (*apply)(Settings& settings, const std::string& value);
-};
-[[nodiscard]] const std::vector<SettingKey>& setting_keys();
+[[nodiscard]] const SettingTable<Settings>& coordinator_settings();
 
-// The error names the place, the value and what is allowed; an unknown key, the nearest one.
-[[nodiscard]] Status apply_setting(Settings& settings, std::string_view name, const std::string& value,
-                                   const std::string& place);
-[[nodiscard]] Status apply_toml(Settings& settings, std::string_view text, const std::string& source);
 // What no key can see by itself: beyond loopback TLS and tokens are needed, and TLS is three files.
 [[nodiscard]] Status check_settings(const Settings& settings);
-// `lookup` is getenv in production.
-[[nodiscard]] Status apply_environment(Settings& settings,
-                                       const std::function<std::optional<std::string>(const std::string&)>& lookup);
 
 }  // namespace trimtab::coordinator

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
+#include "schema/settings.hpp"
 
 namespace trimtab::coordinator {
 
@@ -90,7 +91,10 @@ struct Scenario {
   std::vector<DriftSettings> drift;
 };
 
-// TOML (docs/simulation.md). An unknown key is an error that names the nearest known one.
+// All keys of a scenario, and those of each of its [[drift]]s.
+[[nodiscard]] const SettingTable<Scenario>& scenario_settings();
+[[nodiscard]] const SettingTable<DriftSettings>& drift_settings();
+// TOML (docs/simulation.md).
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view toml, std::string_view source);
 
 struct SimulationInput {

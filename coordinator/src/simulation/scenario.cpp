@@ -1,224 +1,164 @@
-#include <toml++/toml.h>
-
-#include <algorithm>
-#include <array>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "coordinator/simulation.hpp"
-#include "schema/nearest.hpp"
-#include "schema/toml_nesting.hpp"
+#include "schema/settings.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-template <typename Section>
-struct NumberKey {
-  const char* name;
-  double Section::*field;
-  double low;
-  double high;
-};
-
 constexpr double kMany = 1e12;
-constexpr std::array<NumberKey<TruthSettings>, 10> kTruth{
-    {{"computation", &TruthSettings::computation, 0, 100},
-     {"communication", &TruthSettings::communication, 0, 100},
-     {"overlap", &TruthSettings::overlap, 0, 100},
-     {"memory", &TruthSettings::memory, 0, 100},
-     {"error", &TruthSettings::error, 0, 2},
-     {"operators", &TruthSettings::operators, 0, 2},
-     {"spread", &TruthSettings::spread, 0, 2},
-     {"way", &TruthSettings::way, 0, 2},
-     {"plan", &TruthSettings::plan, 0, 2},
-     {"step_overhead_ms", &TruthSettings::step_overhead_ms, 0, kMany}}};
-constexpr std::array<NumberKey<NoiseSettings>, 6> kNoise{
-    {{"step", &NoiseSettings::step, 0, 2},
-     {"drift", &NoiseSettings::drift, 0, 2},
-     {"drift_steps", &NoiseSettings::drift_steps, 1e-3, kMany},
-     {"straggler", &NoiseSettings::straggler, 0, 1},
-     {"straggler_slowdown", &NoiseSettings::straggler_slowdown, 1, 1000},
-     {"outlier_slowdown", &NoiseSettings::outlier_slowdown, 1, 1000}}};
-constexpr std::array<NumberKey<SwitchSettings>, 6> kSwitch{
-    {{"seconds", &SwitchSettings::seconds, 0, kMany},
-     {"bytes_per_second", &SwitchSettings::bytes_per_second, 1, 1e15},
-     {"warmup_slowdown", &SwitchSettings::warmup_slowdown, 1, 1000},
-     {"warmup_decay", &SwitchSettings::warmup_decay, 0, 0.99},
-     {"crash", &SwitchSettings::crash, 0, 1},
-     {"hang", &SwitchSettings::hang, 0, 1}}};
-constexpr std::array<NumberKey<FaultSettings>, 4> kFaults{{{"corrupt", &FaultSettings::corrupt, 0, 1},
-                                                           {"unreported", &FaultSettings::unreported, 0, 1},
-                                                           {"clock", &FaultSettings::clock, 0, 1},
-                                                           {"clock_speed", &FaultSettings::clock_speed, 1e-6, 1e6}}};
-constexpr std::array<NumberKey<DriftSettings>, 3> kDrift{{{"share", &DriftSettings::share, 1e-6, 1000},
-                                                          {"seconds", &DriftSettings::seconds, 0, kMany},
-                                                          {"latency_us", &DriftSettings::latency_us, 0, kMany}}};
+constexpr std::string_view kDriftKinds[] = {"link", "device", "lost", "joined", "coordinator"};
 
-std::string number_text(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
+using Row = Setting<Scenario>;
+
+SettingKind<std::int64_t> count() {
+  return integer_setting(0, 2'000'000'000);
 }
 
-// A table of the document, whose every key must be asked for.
-class Section {
- public:
-  Section(const toml::table& table, std::string name, std::string_view source)
-      : table_(table), name_(std::move(name)), source_(source) {}
-
-  template <typename Settings, std::size_t N>
-  [[nodiscard]] Status numbers(const std::array<NumberKey<Settings>, N>& keys, Settings& out) {
-    for (const auto& key : keys) TRIMTAB_TRY_STATUS(number(key.name, key.low, key.high, out.*key.field));
-    return {};
-  }
-
-  [[nodiscard]] Status number(const char* key, double low, double high, double& out) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return {};
-    const auto value = node->is_number() ? node->value<double>() : std::nullopt;
-    if (!value || !(*value >= low && *value <= high)) {
-      return bad(*node, key, "a number from " + number_text(low) + " to " + number_text(high) + " is needed");
-    }
-    out = *value;
-    return {};
-  }
-
-  template <typename Integer>
-  [[nodiscard]] Status integer(const char* key, Integer& out) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return {};
-    const auto value = node->value_exact<std::int64_t>();
-    if (!value || *value < 0 || *value > 2'000'000'000)
-      return bad(*node, key, "a whole number from 0 to 2e9 is needed");
-    out = static_cast<Integer>(*value);
-    return {};
-  }
-
-  [[nodiscard]] Status text(const char* key, std::string& out) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return {};
-    const auto value = node->value_exact<std::string>();
-    if (!value) return bad(*node, key, "a text in quotes is needed");
-    out = *value;
-    return {};
-  }
-
-  // REQUIRES: every known key has been asked for.
-  [[nodiscard]] Status nothing_else() const {
-    for (const auto& [key, node] : table_) {
-      const std::string word(key.str());
-      if (std::find(known_.begin(), known_.end(), word) != known_.end()) continue;
-      return bad_input(place(node) + ": unknown key '" + word + "' in [" + name_ + "]; did you mean '" +
-                       nearest(word, known_) + "'?");
-    }
-    return {};
-  }
-
-  [[nodiscard]] Error refuse(const std::string& why) const { return bad_input(place(table_) + ": " + why); }
-
- private:
-  const toml::node* find(const char* key) {
-    known_.emplace_back(key);
-    return table_.get(key);
-  }
-  [[nodiscard]] std::string place(const toml::node& node) const {
-    return source_ + ":" + std::to_string(node.source().begin.line);
-  }
-  [[nodiscard]] Error bad(const toml::node& node, const char* key, const std::string& needed) const {
-    return bad_input(place(node) + ": " + name_ + "." + key + ": " + needed);
-  }
-
-  const toml::table& table_;
-  std::string name_;
-  std::string source_;
-  std::vector<std::string> known_;
-};
-
-Status read_truth(Section in, TruthSettings& truth) {
-  TRIMTAB_TRY_STATUS(in.numbers(kTruth, truth));
-  return in.nothing_else();
+SettingKind<double> share() {
+  return number_setting(0, 1);
 }
 
-Status read_noise(Section in, NoiseSettings& noise) {
-  TRIMTAB_TRY_STATUS(in.numbers(kNoise, noise));
-  TRIMTAB_TRY_STATUS(in.integer("outlier_every", noise.outlier_every));
-  return in.nothing_else();
+SettingKind<double> deviation() {
+  return number_setting(0, 2);
 }
 
-Status read_switch(Section in, SwitchSettings& change) {
-  TRIMTAB_TRY_STATUS(in.numbers(kSwitch, change));
-  TRIMTAB_TRY_STATUS(in.integer("preparing_steps", change.preparing_steps));
-  if (change.crash + change.hang > 1) return in.refuse("switch.crash and switch.hang are more than 1 together");
-  return in.nothing_else();
+SettingKind<double> slowdown() {
+  return number_setting(1, 1000);
 }
 
-Status read_faults(Section in, FaultSettings& faults) {
-  TRIMTAB_TRY_STATUS(in.numbers(kFaults, faults));
-  return in.nothing_else();
+std::vector<Row> truth_settings() {
+  const auto of = [](double TruthSettings::*field) { return within(&Scenario::truth, field); };
+  const auto factor = number_setting(0, 100);
+  return {{"truth.computation", factor, of(&TruthSettings::computation),
+           "true times of operators are so many times as long as measured", "drawn"},
+          {"truth.communication", factor, of(&TruthSettings::communication), "those of messages", "drawn"},
+          {"truth.overlap", factor, of(&TruthSettings::overlap), "on the part of a slowdown beyond 1", "drawn"},
+          {"truth.memory", factor, of(&TruthSettings::memory), "the memory that is truly needed", "drawn"},
+          {"truth.error", deviation(), of(&TruthSettings::error),
+           "of the factors that are drawn: e^(error * normal), a quarter of it for memory"},
+          {"truth.operators", deviation(), of(&TruthSettings::operators),
+           "each operator's (and each collective's) times differ together by this, in logarithms"},
+          {"truth.spread", deviation(), of(&TruthSettings::spread),
+           "and each single measured time by this: what no factor explains"},
+          {"truth.way", deviation(), of(&TruthSettings::way),
+           "and what no cost explains: of all operators that are run in one way"},
+          {"truth.plan", deviation(), of(&TruthSettings::plan), "and of each plan alone"},
+          {"truth.step_overhead_ms", number_setting(0, kMany), of(&TruthSettings::step_overhead_ms),
+           "of each step, owned by nothing"}};
 }
 
-Status read_drift(Section in, DriftSettings& drift) {
-  TRIMTAB_TRY_STATUS(in.numbers(kDrift, drift));
-  TRIMTAB_TRY_STATUS(in.integer("at_step", drift.at_step));
-  TRIMTAB_TRY_STATUS(in.integer("device", drift.device));
-  TRIMTAB_TRY_STATUS(in.text("kind", drift.kind));
-  TRIMTAB_TRY_STATUS(in.text("level", drift.level));
-  TRIMTAB_TRY_STATUS(in.text("node", drift.node));
-  TRIMTAB_TRY_STATUS(in.text("peer", drift.peer));
-  TRIMTAB_TRY_STATUS(in.nothing_else());
-  if (drift.kind == "link" && drift.level.empty()) return in.refuse("a drift of a link needs its level");
+std::vector<Row> noise_settings() {
+  const auto of = [](auto field) { return within(&Scenario::noise, field); };
+  return {{"noise.step", deviation(), of(&NoiseSettings::step), "of a step's time, in logarithms: each step's own"},
+          {"noise.drift", deviation(), of(&NoiseSettings::drift),
+           "of the machine, a first-order autoregression: its standard deviation"},
+          {"noise.drift_steps", number_setting(1e-3, kMany), of(&NoiseSettings::drift_steps),
+           "after how many steps it has forgotten 63 %"},
+          {"noise.straggler", share(), of(&NoiseSettings::straggler), "share of steps with a slow rank"},
+          {"noise.straggler_slowdown", slowdown(), of(&NoiseSettings::straggler_slowdown), "how slow it is"},
+          {"noise.outlier_every", count(), of(&NoiseSettings::outlier_every),
+           "steps from one checkpoint that is written to the next. 0 = never"},
+          {"noise.outlier_slowdown", slowdown(), of(&NoiseSettings::outlier_slowdown), "how slow such a step is"}};
+}
+
+std::vector<Row> switch_settings() {
+  const auto of = [](auto field) { return within(&Scenario::change, field); };
+  return {{"switch.seconds", number_setting(0, kMany), of(&SwitchSettings::seconds), "what a change of plan takes"},
+          {"switch.bytes_per_second", number_setting(1, 1e15), of(&SwitchSettings::bytes_per_second),
+           "of a device's parameters, gradients and optimizer state"},
+          {"switch.warmup_slowdown", slowdown(), of(&SwitchSettings::warmup_slowdown), "of the first step afterwards"},
+          {"switch.warmup_decay", number_setting(0, 0.99), of(&SwitchSettings::warmup_decay),
+           "what is left of that with each step"},
+          {"switch.preparing_steps", count(), of(&SwitchSettings::preparing_steps),
+           "so many are as slow as the first: a rank tells that it prepares"},
+          {"switch.crash", share(), of(&SwitchSettings::crash), "share of first runs of a plan in which a rank dies"},
+          {"switch.hang", share(), of(&SwitchSettings::hang), "and in which all fall silent"}};
+}
+
+std::vector<Row> fault_settings() {
+  const auto of = [](double FaultSettings::*field) { return within(&Scenario::faults, field); };
+  return {{"faults.corrupt", share(), of(&FaultSettings::corrupt),
+           "share of steps whose time is told as 0, or as a billion times itself"},
+          {"faults.unreported", share(), of(&FaultSettings::unreported),
+           "share of first runs of a plan in which a rank tells of no step"},
+          {"faults.clock", share(), of(&FaultSettings::clock), "and in which the ranks' clocks run at clock_speed"},
+          {"faults.clock_speed", number_setting(1e-6, 1e6), of(&FaultSettings::clock_speed), "how fast they run"},
+          {{"drift", {GivenSetting::Type::kTables}, "", "[[drift]] tables", "none", "something changes at a step"},
+           [](Scenario& scenario, const GivenSetting&) {
+             scenario.drift.emplace_back();
+             return Status();
+           }}};
+}
+
+// What is wrong with it as a whole, or "".
+std::string objection(const DriftSettings& drift) {
+  if (drift.kind.empty()) return "drift.kind is needed";
+  if (drift.kind == "link" && drift.level.empty()) return "a drift of a link needs its level";
   if (drift.kind == "link" && drift.node.empty() != drift.peer.empty()) {
-    return in.refuse("a drift of one link needs both its nodes: node = \"n3\", peer = \"n4\"");
+    return "a drift of one link needs both its nodes: node = \"n3\", peer = \"n4\"";
   }
-  if (drift.kind == "lost" && drift.node.empty()) return in.refuse("a lost node needs its name: node = \"n1\"");
-  if (drift.kind == "joined" && drift.node.empty()) return in.refuse("a node that joins needs a name: node = \"n9\"");
-  static const std::vector<std::string_view> kKinds = {"link", "device", "lost", "joined", "coordinator"};
-  if (std::find(kKinds.begin(), kKinds.end(), drift.kind) != kKinds.end()) return {};
-  return in.refuse("drift.kind is '" + drift.kind +
-                   "'; \"link\", \"device\", \"lost\", \"joined\" or \"coordinator\" is needed");
+  if (drift.kind == "lost" && drift.node.empty()) return "a lost node needs its name: node = \"n1\"";
+  if (drift.kind == "joined" && drift.node.empty()) return "a node that joins needs a name: node = \"n9\"";
+  return "";
 }
 
-Status read_drifts(const toml::node& node, std::string_view source, std::vector<DriftSettings>& drifts) {
-  const toml::array* list = node.as_array();
-  if (list == nullptr) return bad_input(std::string(source) + ": drift events are written [[drift]]");
-  for (const toml::node& one : *list) {
-    if (!one.is_table()) return bad_input(std::string(source) + ": drift events are written [[drift]]");
-    drifts.emplace_back();
-    TRIMTAB_TRY_STATUS(read_drift({*one.as_table(), "drift", source}, drifts.back()));
+// What no setting can see by itself.
+Status check(const Scenario& scenario, const std::vector<GivenSetting>& all) {
+  auto drift = scenario.drift.begin();
+  for (const GivenSetting& given : all) {
+    std::string why;
+    if (given.name == "drift") why = objection(*drift++);
+    if (given.name == "switch" && scenario.change.crash + scenario.change.hang > 1) {
+      why = "switch.crash and switch.hang are more than 1 together";
+    }
+    if (!why.empty()) return bad_input(given.place + ": " + why);
   }
   return {};
 }
 
-Status read_section(const std::string& name, const toml::node& node, std::string_view source, Scenario& scenario) {
-  static const std::vector<std::string> kSections = {"truth", "noise", "switch", "faults", "drift"};
-  if (name == "drift") return read_drifts(node, source, scenario.drift);
-  const bool known = std::find(kSections.begin(), kSections.end(), name) != kSections.end();
-  if (!known || !node.is_table()) {
-    return bad_input(std::string(source) + ":" + std::to_string(node.source().begin.line) + ": '" + name +
-                     "' is no section of a scenario; did you mean [" + nearest(name, kSections) + "]?");
-  }
-  const Section section(*node.as_table(), name, source);
-  if (name == "truth") return read_truth(section, scenario.truth);
-  if (name == "noise") return read_noise(section, scenario.noise);
-  if (name == "faults") return read_faults(section, scenario.faults);
-  return read_switch(section, scenario.change);
-}
-
 }  // namespace
 
+const SettingTable<Scenario>& scenario_settings() {
+  static const SettingTable<Scenario> kTable(SettingSources::kFile,
+                                             {truth_settings(), noise_settings(), switch_settings(), fault_settings()});
+  return kTable;
+}
+
+const SettingTable<DriftSettings>& drift_settings() {
+  using D = DriftSettings;
+  static const SettingTable<D> kTable(
+      SettingSources::kFile,
+      {{{"drift.at_step", count(), &D::at_step, "when"},
+        {"drift.kind", word_setting(kDriftKinds), &D::kind,
+         "link: links of `level` deliver `share` of their bandwidth. device: it computes at `share` of its speed. "
+         "lost: "
+         "`node` is away for `seconds`, and its ranks are dead when it is back. joined: `node` is there, which nobody "
+         "knew or which was lost. coordinator: it dies, and another goes on from what was stored",
+         "none: needed"},
+        {"drift.level", text_setting("NAME"), &D::level, "of a link: intra_node, inter_node"},
+        {"drift.node", text_setting("NAME"), &D::node, "of a link: that one alone, to `peer`. Else the node"},
+        {"drift.peer", text_setting("NAME"), &D::peer, "the link's other node"},
+        {"drift.device", count(), &D::device, "its number in the cluster document's order"},
+        {"drift.share", number_setting(1e-6, 1000), &D::share,
+         "what is left. Of a node that comes back or joins: other than 1, it is other hardware that computes at it"},
+        {"drift.seconds", number_setting(0, kMany), &D::seconds, "how long a lost node is away"},
+        {"drift.latency_us", number_setting(0, kMany), &D::latency_us,
+         "of a link: what each message over it takes longer"}}});
+  return kTable;
+}
+
 Result<Scenario> parse_scenario(std::string_view text, std::string_view source) {
+  TRIMTAB_TRY(const std::vector<GivenSetting> all, read_toml(text, source));
   Scenario scenario;
-  TRIMTAB_TRY_STATUS(check_toml_keys(text, source));
-  try {
-    const toml::table document = toml::parse(text, source);
-    for (const auto& [key, node] : document) {
-      TRIMTAB_TRY_STATUS(read_section(std::string(key.str()), node, source, scenario));
-    }
-  } catch (const toml::parse_error& cause) {
-    return not_toml(source, cause.source().begin.line, cause.description());
+  for (const GivenSetting& given : all) {
+    const bool of_drift = given.name.starts_with("drift.");
+    TRIMTAB_TRY_STATUS(of_drift ? drift_settings().set(scenario.drift.back(), given)
+                                : scenario_settings().set(scenario, given));
   }
+  TRIMTAB_TRY_STATUS(check(scenario, all));
   return scenario;
 }
 

@@ -30,8 +30,6 @@ struct OtlpSettings {
 // For messages: without the query, which may hold a key.
 [[nodiscard]] std::string to_string(const OtlpEndpoint& endpoint);
 
-[[nodiscard]] Result<Nanoseconds> parse_otlp_period(const std::string& text);
-
 // What no key can see by itself: metrics and a token go over https or to this machine alone, an authority is for https.
 [[nodiscard]] Status check_otlp(const OtlpSettings& settings);
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/units.hpp"
 #include "net/host_text.hpp"
 #include "net/loopback_host.hpp"
 
@@ -64,14 +63,6 @@ Result<std::optional<OtlpEndpoint>> parse_otlp_endpoint(const std::string& url) 
 std::string to_string(const OtlpEndpoint& endpoint) {
   return (endpoint.tls ? "https://" : "http://") + authority(endpoint.host, endpoint.port) +
          endpoint.target.substr(0, endpoint.target.find('?'));
-}
-
-Result<Nanoseconds> parse_otlp_period(const std::string& text) {
-  TRIMTAB_TRY(const Nanoseconds period, parse_duration(text));
-  if (period < std::chrono::seconds(1) || period > std::chrono::hours(24)) {
-    return bad_input("must be 1s to 24h, but it is " + text);
-  }
-  return period;
 }
 
 Status check_otlp(const OtlpSettings& settings) {

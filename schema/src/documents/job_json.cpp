@@ -19,7 +19,7 @@ Knobs read_knobs(const JsonReader& in) {
 
 TrialSettings read_trials(const JsonReader& in) {
   TrialSettings trials;
-  for (const auto& [name, count, low] : kTrialCounts) {
+  for (const auto& [name, count, low, help] : kTrialCounts) {
     const IntegerLimits limits{low, kPositive32.high, low == 0 ? "an integer of at least 0" : "a positive integer"};
     trials.*count = in.at(name).integer32_or(trials.*count, limits);
   }
@@ -67,7 +67,7 @@ Job read_job(const JsonReader& root) {
   job.initial_plan_json = root.at("initial_plan_json").text_or("");
   job.model_json = root.at("model_json").text_or("");
   job.working_directory = root.at("working_directory").text_or("");
-  for (const auto& [name, arguments] : kCommands) job.*arguments = root.at("commands").at(name).texts();
+  for (const auto& [name, arguments, help] : kCommands) job.*arguments = root.at("commands").at(name).texts();
   job.environment = root.at("environment").text_map();
   job.software = root.at("software").text_map();
   job.knobs = read_knobs(root.at("knobs"));
@@ -124,10 +124,10 @@ std::string to_json(const Job& job) {
   if (!job.software.empty()) json["software"] = job.software;
   if (!job.initial_plan_json.empty()) json["initial_plan_json"] = job.initial_plan_json;
   if (!job.model_json.empty()) json["model_json"] = job.model_json;
-  for (const auto& [name, arguments] : kCommands) json["commands"][std::string(name)] = job.*arguments;
+  for (const auto& [name, arguments, help] : kCommands) json["commands"][std::string(name)] = job.*arguments;
   for (const auto& [name, knob] : kKnobs) json["knobs"][std::string(name)] = job.knobs.*knob;
   if (says_what_it_honours(job.target)) json["knobs_hold"] = true;
-  for (const auto& [name, count, low] : kTrialCounts) json["trials"][std::string(name)] = job.trials.*count;
+  for (const auto& [name, count, low, help] : kTrialCounts) json["trials"][std::string(name)] = job.trials.*count;
   json["trials"]["minimum_gain"] = job.trials.minimum_gain;
   json["trials"]["overhead"] = job.trials.overhead;
   json["trials"]["deadline_ns"] = job.trials.deadline.count();

@@ -31,13 +31,17 @@ struct TrialCount {
   std::string_view name;
   std::int32_t TrialSettings::*count;
   std::int32_t low;
+  const char* help;
 };
-inline constexpr TrialCount kTrialCounts[] = {{"warmup_steps", &TrialSettings::warmup_steps, 0},
-                                              {"measure_steps", &TrialSettings::measure_steps, 1},
-                                              {"blocks", &TrialSettings::blocks, 1},
-                                              {"candidates", &TrialSettings::candidates, 1},
-                                              {"max_trials", &TrialSettings::max_trials, 0},
-                                              {"loss_check_steps", &TrialSettings::loss_check_steps, 0}};
+inline constexpr TrialCount kTrialCounts[] = {
+    {"warmup_steps", &TrialSettings::warmup_steps, 0, "steps after a change of plan that count for nothing, at least"},
+    {"measure_steps", &TrialSettings::measure_steps, 1, "steps of a block"},
+    {"blocks", &TrialSettings::blocks, 1,
+     "how often incumbent and candidate run in turn. More often while a gain is not sure"},
+    {"candidates", &TrialSettings::candidates, 1, "plans that are tried after each search"},
+    {"max_trials", &TrialSettings::max_trials, 0, "plans that are tried until tuning ends"},
+    {"loss_check_steps", &TrialSettings::loss_check_steps, 0,
+     "steps of the untuned run whose losses are compared, with after = \"stop\""}};
 
 // trials.after: what becomes of the job once tuning is over.
 inline constexpr std::string_view kAfterTuning[] = {"continue", "stop"};
@@ -45,9 +49,13 @@ inline constexpr std::string_view kAfterTuning[] = {"continue", "stop"};
 struct CommandName {
   std::string_view name;
   std::vector<std::string> Job::*arguments;
+  const char* help;
 };
 inline constexpr CommandName kCommands[] = {
-    {"describe", &Job::describe}, {"benchmark", &Job::benchmark}, {"train", &Job::train}, {"submit", &Job::submit}};
+    {"describe", &Job::describe, "prints model.json. Needed where there is no `model`"},
+    {"benchmark", &Job::benchmark, "measures what the tuner asks for, on all ranks at once"},
+    {"train", &Job::train, "starts a rank. Needed"},
+    {"submit", &Job::submit, "hands a launch to a scheduler, which starts the ranks"}};
 
 inline constexpr double kMaxDeadlineSeconds = 1e7;
 

@@ -19,7 +19,7 @@ const std::string kTls = "tls_authority = \"ca.crt\"\ntls_certificate = \"c0.crt
 
 coordinator::Settings settings_of(const std::string& text) {
   coordinator::Settings settings;
-  const Status read = coordinator::apply_toml(settings, text, "coordinator.toml");
+  const Status read = coordinator::coordinator_settings().set_from_toml(settings, text, "coordinator.toml");
   if (!read.ok()) FAIL(read.error().message);
   return settings;
 }

@@ -56,7 +56,7 @@ TEST_CASE("doctor names what is wrong in the files of services, and a coordinato
     if (check.at("health") == "fail") found += check.at("found").get<std::string>() + "\n";
   }
   CHECK(found.find("agent.toml:1") != std::string::npos);
-  CHECK(found.find("Did you mean 'coordinator'?") != std::string::npos);
+  CHECK(found.find("did you mean \"coordinator\"?") != std::string::npos);
   CHECK(found.find("trimtab token add") != std::string::npos);
   CHECK(check_named(report, "coordinator").at("found").get<std::string>().find("127.0.0.1:1") != std::string::npos);
 }

@@ -85,8 +85,8 @@ Settings settings_for(const Lab& lab, const std::string& costs, const std::strin
   Settings settings;
   settings.port = 0;
   settings.state_directory = lab.files / "coordinator";
-  REQUIRE(apply_setting(settings, "cost_database", costs, "test").ok());
-  REQUIRE(apply_setting(settings, "state_database", state, "test").ok());
+  REQUIRE(coordinator_settings().set_from_flag(settings, "cost_database", costs).ok());
+  REQUIRE(coordinator_settings().set_from_flag(settings, "state_database", state).ok());
   return settings;
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("what an agent sends to two coordinators that share their costs counts
     std::unique_ptr<FakeAgent> agents[2];
     for (int i = 0; i < 2; ++i) {
       Settings settings = settings_for(directories[i]);
-      REQUIRE(apply_setting(settings, "cost_database", place.name("costs"), "test").ok());
+      REQUIRE(coordinator_settings().set_from_flag(settings, "cost_database", place.name("costs")).ok());
       daemons[i] = Daemon::start(loop, clock, settings).value();
       agents[i] = std::make_unique<FakeAgent>(loop, daemons[i]->port(), "n0", "i0");
       agents[i]->start();

@@ -67,14 +67,6 @@ TEST_CASE("what is no URL of a collector is refused with what is wrong with it")
   CHECK_FALSE(contains("https://me:secret@a:1", "secret@"));
 }
 
-TEST_CASE("metrics are posted at most once a second") {
-  CHECK(*parse_otlp_period("1s") == std::chrono::seconds(1));
-  CHECK(*parse_otlp_period("2min") == std::chrono::minutes(2));
-  CHECK(parse_otlp_period("999ms").error().message.find("1s") != std::string::npos);
-  CHECK_FALSE(parse_otlp_period("0s").ok());
-  CHECK_FALSE(parse_otlp_period("15").ok());
-}
-
 TEST_CASE("metrics and a token go to a collector under TLS, or to one on this machine") {
   CHECK(checked("", "a.crt", "token").ok());
   CHECK(checked("https://collector", "a.crt", "token").ok());

@@ -1,6 +1,7 @@
-#include "schema/toml_nesting.hpp"
+#include "settings/toml_nesting.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace trimtab {
 
@@ -40,15 +41,6 @@ bool toml_keys_within(std::string_view toml, std::size_t parts) {
     ++i;
   }
   return true;
-}
-
-Status check_toml_keys(std::string_view toml, std::string_view source) {
-  if (toml_keys_within(toml)) return {};
-  return bad_input(std::string(source) + ": a key of more than " + std::to_string(kMaxTomlKeyParts) + " parts");
-}
-
-Error not_toml(std::string_view source, std::size_t line, std::string_view why) {
-  return bad_input(std::string(source) + ":" + std::to_string(line) + ": this is not TOML: " + std::string(why));
 }
 
 }  // namespace trimtab

@@ -1,4 +1,4 @@
-#include "schema/toml_nesting.hpp"
+#include "settings/toml_nesting.hpp"
 
 #include <catch2/catch.hpp>
 
