@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/api/phase.hpp"
 #include "schema/job.hpp"
 #include "tuning/comparison.hpp"
 #include "tuning/crash_budget.hpp"
 #include "tuning/event.hpp"
 #include "tuning/learning_watch.hpp"
-#include "tuning/phase.hpp"
 #include "tuning/planning.hpp"
 #include "tuning/racing.hpp"
 #include "tuning/trial_history.hpp"
