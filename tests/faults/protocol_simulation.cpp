@@ -152,8 +152,8 @@ class Cluster {
     }
     if (over) return "a new run";
     const std::string where = std::string(to_string(job->phase)) + ", " + std::string(to_string(job->doing));
-    const bool tuned = ending_ == Ending::kFrozen || job->phase == coordinator::Phase::kTraining;
-    const bool calm = job->doing == coordinator::Doing::kNothing || job->doing == coordinator::Doing::kMeasuring;
+    const bool tuned = ending_ == Ending::kFrozen || job->phase == trimtab::Phase::kTraining;
+    const bool calm = job->doing == trimtab::Doing::kNothing || job->doing == trimtab::Doing::kMeasuring;
     const bool steered = steers_ranks(job->phase) && job->outstanding.empty();
     if (ending_ == Ending::kStopped || !tuned || !calm || !steered) return "what follows " + where;
     if (std::cmp_not_equal(alive.size(), job->world_size())) return "its ranks, or the end of others";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/api/phase.hpp"
 #include "schema/job.hpp"
 #include "tuning/change/learning_watch.hpp"
 #include "tuning/elastic/elastic_state.hpp"
@@ -17,7 +18,6 @@
 #include "tuning/hardware/hardware_state.hpp"
 #include "tuning/launch/command_tag.hpp"
 #include "tuning/launch/crash_budget.hpp"
-#include "tuning/phase.hpp"
 #include "tuning/search/planning.hpp"
 #include "tuning/search/profiling.hpp"
 #include "tuning/search/search_requests.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/api/phase.hpp"
 #include "tuning/change/switch_phases.hpp"
-#include "tuning/phase.hpp"
 #include "tuning/search/planning.hpp"
 #include "tuning/trial/comparison.hpp"
 #include "tuning/trial/failure_reason.hpp"

@@ -1,11 +1,13 @@
 #pragma once
 
-// Where a job stands, and where a trial does. The names are those of the API, the state database and the report.
+// Where a job stands, and where a trial does: the one list of their names in documents and databases.
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 
-namespace trimtab::coordinator {
+namespace trimtab {
 
 enum class Phase {
   kWaiting,     // for enough devices
@@ -41,9 +43,22 @@ enum class Doing {
 
 enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFailed, kAdopted, kRejected };
 
-[[nodiscard]] std::string_view to_string(Phase phase);
-[[nodiscard]] std::string_view to_string(Doing doing);
-[[nodiscard]] std::string_view to_string(TrialState state);
+// The words of an enumeration, in its order.
+[[nodiscard]] std::span<const std::string_view> words_of(Phase phase);
+[[nodiscard]] std::span<const std::string_view> words_of(Doing doing);
+[[nodiscard]] std::span<const std::string_view> words_of(TrialState state);
+
+[[nodiscard]] inline std::string_view to_string(Phase phase) {
+  return words_of(phase)[static_cast<std::size_t>(phase)];
+}
+[[nodiscard]] inline std::string_view to_string(Doing doing) {
+  return words_of(doing)[static_cast<std::size_t>(doing)];
+}
+[[nodiscard]] inline std::string_view to_string(TrialState state) {
+  return words_of(state)[static_cast<std::size_t>(state)];
+}
+
+// Nothing where no value has this name.
 [[nodiscard]] std::optional<Phase> phase_named(std::string_view name);
 [[nodiscard]] std::optional<Doing> doing_named(std::string_view name);
 [[nodiscard]] std::optional<TrialState> trial_state_named(std::string_view name);
@@ -54,4 +69,4 @@ enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFa
 // Ranks of the tuned job are meant to run in these.
 [[nodiscard]] bool steers_ranks(Phase phase);
 
-}  // namespace trimtab::coordinator
+}  // namespace trimtab

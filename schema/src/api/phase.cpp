@@ -1,9 +1,8 @@
-#include "tuning/phase.hpp"
+#include "schema/api/phase.hpp"
 
 #include <array>
-#include <cstddef>
 
-namespace trimtab::coordinator {
+namespace trimtab {
 namespace {
 
 constexpr std::array<std::string_view, 14> kPhases = {"waiting",   "describing", "profiling", "searching", "launching",
@@ -15,9 +14,10 @@ constexpr std::array<std::string_view, 11> kDoings = {
 constexpr std::array<std::string_view, 8> kTrialStates = {"proposed", "staged", "warming", "measuring",
                                                           "measured", "failed", "adopted", "rejected"};
 
-template <typename Enum, std::size_t N>
-std::optional<Enum> find(const std::array<std::string_view, N>& names, std::string_view name) {
-  for (std::size_t i = 0; i < N; ++i) {
+template <typename Enum>
+std::optional<Enum> find(std::string_view name) {
+  const auto names = words_of(Enum{});
+  for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return static_cast<Enum>(i);
   }
   return std::nullopt;
@@ -25,24 +25,24 @@ std::optional<Enum> find(const std::array<std::string_view, N>& names, std::stri
 
 }  // namespace
 
-std::string_view to_string(Phase phase) {
-  return kPhases[static_cast<std::size_t>(phase)];
+std::span<const std::string_view> words_of(Phase) {
+  return kPhases;
 }
-std::string_view to_string(Doing doing) {
-  return kDoings[static_cast<std::size_t>(doing)];
+std::span<const std::string_view> words_of(Doing) {
+  return kDoings;
 }
-std::string_view to_string(TrialState state) {
-  return kTrialStates[static_cast<std::size_t>(state)];
+std::span<const std::string_view> words_of(TrialState) {
+  return kTrialStates;
 }
 
 std::optional<Phase> phase_named(std::string_view name) {
-  return find<Phase>(kPhases, name);
+  return find<Phase>(name);
 }
 std::optional<Doing> doing_named(std::string_view name) {
-  return find<Doing>(kDoings, name);
+  return find<Doing>(name);
 }
 std::optional<TrialState> trial_state_named(std::string_view name) {
-  return find<TrialState>(kTrialStates, name);
+  return find<TrialState>(name);
 }
 
 bool has_ended(TrialState state) {
@@ -58,4 +58,4 @@ bool steers_ranks(Phase phase) {
          phase == Phase::kTraining;
 }
 
-}  // namespace trimtab::coordinator
+}  // namespace trimtab
