@@ -242,7 +242,7 @@ TEST_CASE("unified reaches the published optima and proves them", "[peer]") {
   if (!folder) return;
   for (const peer::Optimum& optimum : peer::optima(*folder)) {
     const std::string name = optimum.model + "-" + optimum.size;
-    // The others take longer than a unit test may: bench/aceso_table has them all.
+    // The others take longer than a unit test may: bench/published/aceso_table has them all.
     const bool quick = name == "gpt-1_3B" || name == "gpt-2_6B" || name == "t5-3B" || name == "scale-layer-64layers";
     if (!quick) continue;
     for (const peer::Setting& setting : peer::settings(*folder)) {

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <string>
 
-#include "../tests/tuner/autopipe/block_chains.hpp"
+#include "../../tests/tuner/autopipe/block_chains.hpp"
+#include "../thread_seconds.hpp"
 #include "solvers/autopipe/planner.hpp"
 #include "solvers/autopipe/slicer.hpp"
-#include "thread_seconds.hpp"
 
 namespace {
 

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <map>
 
-#include "../tests/tuner/galvatron/peer.hpp"
+#include "../../tests/tuner/galvatron/peer.hpp"
+#include "../prediction_errors.hpp"
 #include "papers/cost_models.hpp"
 #include "papers/galvatron/layerwise_search.hpp"
 #include "plan/plan_space.hpp"
-#include "prediction_errors.hpp"
 #include "skipping.hpp"
 #include "tuner/calibration.hpp"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "fake_world.hpp"
+#include "../fake_world.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

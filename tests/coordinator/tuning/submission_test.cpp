@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "../fake_world.hpp"
 #include "agents/wire_commands.hpp"
 #include "agents/wire_events.hpp"
-#include "fake_world.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fake_world.hpp"
+#include "../fake_world.hpp"
 #include "trial_stages.hpp"
 
 using namespace trimtab;

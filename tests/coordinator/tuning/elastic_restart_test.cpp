@@ -7,8 +7,8 @@
 
 #include "tuning/tuning.hpp"
 
-#include "fake_world.hpp"
-#include "small_cluster.hpp"
+#include "../fake_world.hpp"
+#include "../small_cluster.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "../recorded_steps.hpp"
 #include "base/random.hpp"
-#include "recorded_steps.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

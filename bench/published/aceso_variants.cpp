@@ -8,10 +8,10 @@
 #include <limits>
 #include <string>
 
-#include "../tests/tuner/aceso_peer.hpp"
+#include "../../tests/tuner/aceso_peer.hpp"
+#include "../thread_seconds.hpp"
 #include "papers/aceso_cost_model.hpp"
 #include "skipping.hpp"
-#include "thread_seconds.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT

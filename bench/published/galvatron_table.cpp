@@ -8,12 +8,12 @@
 #include <cstring>
 #include <set>
 
-#include "../tests/tuner/galvatron/peer.hpp"
+#include "../../tests/tuner/galvatron/peer.hpp"
+#include "../thread_seconds.hpp"
 #include "papers/cost_models.hpp"
 #include "papers/galvatron/layerwise_search.hpp"
 #include "plan/plan_space.hpp"
 #include "skipping.hpp"
-#include "thread_seconds.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT

@@ -5,7 +5,7 @@
 
 #include "base/random.hpp"
 
-#include "fake_world.hpp"
+#include "../fake_world.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

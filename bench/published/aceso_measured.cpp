@@ -8,9 +8,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "../tests/tuner/aceso_peer.hpp"
+#include "../../tests/tuner/aceso_peer.hpp"
+#include "../prediction_errors.hpp"
 #include "papers/cost_models.hpp"
-#include "prediction_errors.hpp"
 #include "schema/published.hpp"
 #include "tuner/search.hpp"
 

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "fake_world.hpp"
-#include "recorded_steps.hpp"
+#include "../fake_world.hpp"
+#include "../recorded_steps.hpp"
+#include "../simulation/simulated_job.hpp"
 #include "report.hpp"
-#include "simulation/simulated_job.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "../tests/tuner/aceso_peer.hpp"
+#include "../../tests/tuner/aceso_peer.hpp"
 #include "base/random.hpp"
 #include "papers/aceso/aceso_evaluator.hpp"
 #include "papers/aceso_cost_model.hpp"

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "../tests/tuner/h3t/analytic_layers.hpp"
+#include "../../tests/tuner/h3t/analytic_layers.hpp"
+#include "../thread_seconds.hpp"
 #include "papers/h3t/free_synchronization.hpp"
 #include "papers/h3t/published_solvers.hpp"
 #include "solvers/h3t/exact_solver.hpp"
 #include "solvers/h3t/stage_choice.hpp"
-#include "thread_seconds.hpp"
 
 using namespace trimtab;                    // NOLINT
 using namespace trimtab::tuner::h3t;        // NOLINT

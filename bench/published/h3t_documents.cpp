@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../tests/tuner/h3t/analytic_documents.hpp"
+#include "../../tests/tuner/h3t/analytic_documents.hpp"
 #include "schema/cost_database.hpp"
 
 using namespace trimtab;                    // NOLINT

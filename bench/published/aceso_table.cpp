@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "../tests/tuner/aceso_peer.hpp"
+#include "../../tests/tuner/aceso_peer.hpp"
+#include "../thread_seconds.hpp"
+#include "../timed_cost_model.hpp"
 #include "papers/aceso_cost_model.hpp"
 #include "skipping.hpp"
-#include "thread_seconds.hpp"
-#include "timed_cost_model.hpp"
 #include "tuner/search.hpp"
 
 using namespace trimtab;         // NOLINT

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "simulation/simulated_job.hpp"
+#include "../simulation/simulated_job.hpp"
 #include "tuning/tuning.hpp"
 
-#include "fake_world.hpp"
-#include "small_cluster.hpp"
+#include "../fake_world.hpp"
+#include "../small_cluster.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

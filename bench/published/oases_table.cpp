@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <vector>
 
-#include "../tests/tuner/oases/cbc.hpp"
-#include "../tests/tuner/oases/chains.hpp"
-#include "../tests/tuner/oases/published.hpp"
+#include "../../tests/tuner/oases/cbc.hpp"
+#include "../../tests/tuner/oases/chains.hpp"
+#include "../../tests/tuner/oases/published.hpp"
+#include "../thread_seconds.hpp"
 #include "papers/oases/tables.hpp"
-#include "thread_seconds.hpp"
 
 using namespace trimtab;                // NOLINT
 using namespace trimtab::tuner;         // NOLINT

@@ -7,7 +7,7 @@
 
 #include "tuning/tuning.hpp"
 
-#include "fake_world.hpp"
+#include "../fake_world.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "fake_agent.hpp"
-#include "fake_world.hpp"
+#include "../fake_agent.hpp"
+#include "../fake_world.hpp"
 #include "report.hpp"
 #include "state_store.hpp"
 #include "tested_backends.hpp"
