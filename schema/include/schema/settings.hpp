@@ -57,16 +57,16 @@ struct Setting {
   Setting(std::string name, SettingKind<Field> kind, Member member, std::string help,
           std::optional<std::string> fallback = {})
       : facts{std::move(name), kind.types, kind.unit, kind.expected, "", std::move(help)} {
-    using Value = std::remove_cvref_t<std::invoke_result_t<Member, Target&>>;
-    if constexpr (std::is_enum_v<Value> || std::is_constructible_v<Field, Value>) {
+    using Stored = std::remove_cvref_t<std::invoke_result_t<Member, Target&>>;
+    if constexpr (std::is_enum_v<Stored> || std::is_constructible_v<Field, Stored>) {
       Target usual{};
       if (!fallback) fallback = kind.write(static_cast<Field>(std::invoke(member, usual)));
     }
     facts.fallback = fallback.value_or("none");
     set = [read = std::move(kind.read), member](Target& target, const GivenSetting& given) -> Status {
       TRIMTAB_TRY(Field value, read(given));
-      if constexpr (std::is_arithmetic_v<Value> || std::is_enum_v<Value>) {
-        std::invoke(member, target) = static_cast<Value>(value);
+      if constexpr (std::is_arithmetic_v<Stored> || std::is_enum_v<Stored>) {
+        std::invoke(member, target) = static_cast<Stored>(value);
       } else {
         std::invoke(member, target) = std::move(value);
       }
