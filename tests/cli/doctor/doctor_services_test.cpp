@@ -153,7 +153,7 @@ TEST_CASE("doctor reads the configuration of every agent of the machine") {
   CHECK(overall(checks) == Health::kFail);
   REQUIRE(checks.size() == 2);
   CHECK(checks[0].health == Health::kOk);
-  CHECK_THAT(checks[1].found, Contains("agent-nobody.toml:3") && Contains("'spool'"));
+  CHECK_THAT(checks[1].found, Contains("agent-nobody.toml:3") && Contains(R"("spool")"));
 }
 
 TEST_CASE("doctor sees agents of one machine that have one node or one port, and a file that is of no user") {
