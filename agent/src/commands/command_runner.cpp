@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "commands/checkpoint_copy.hpp"
+#include "schema/device_memory.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/target.hpp"
 
@@ -202,7 +203,7 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   order.node = surroundings_.places.node;
   order.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   order.scratch = scratch.path();
-  order.memory_limit = job.memory_limit > 0 ? job.memory_limit : surroundings_.memory;
+  order.memory_limit = device_memory(job, surroundings_.memory);
   order.deadline = deadline_of(asked.deadline_s());
   order.job = job;
   make_rendezvous_directory(order.rendezvous);
@@ -279,7 +280,7 @@ Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const
   RankLaunch launch;
   launch.node = surroundings_.places.node;
   launch.scratch = scratch.path();
-  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : surroundings_.memory;
+  launch.memory_limit = device_memory(job, surroundings_.memory);
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.launch = asked.launch();
   launch.variant = asked.variant();
@@ -305,7 +306,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.plan_path = scratch.plan(asked.epoch());
   launch.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   launch.scratch = scratch.path();
-  launch.memory_limit = job.memory_limit > 0 ? job.memory_limit : surroundings_.memory;
+  launch.memory_limit = device_memory(job, surroundings_.memory);
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
   launch.launch = asked.launch();

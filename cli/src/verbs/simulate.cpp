@@ -89,9 +89,6 @@ Result<coordinator::SimulationInput> read_input(const Arguments& arguments) {
   TRIMTAB_TRY(Cluster cluster, read_cluster(arguments.cluster));
   TRIMTAB_TRY(Costs costs, read_costs(arguments.costs, arguments.fingerprint, &cluster, arguments.calibration));
   TRIMTAB_TRY(input.job, job_of(arguments, model));
-  if (input.job.memory_limit > 0) {
-    for (Node& node : cluster.nodes) node.memory_bytes = input.job.memory_limit;
-  }
   if (!arguments.scenario.empty()) {
     TRIMTAB_TRY(const std::string text, read_file(arguments.scenario));
     TRIMTAB_TRY(input.scenario, coordinator::parse_scenario(text, arguments.scenario));

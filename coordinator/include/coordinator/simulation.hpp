@@ -101,7 +101,7 @@ struct SimulationInput {
   std::string model_json;
   std::string cluster_json;
   std::vector<Cost> costs;  // what the tuner believes
-  Job job;                  // world_size is the cluster's; commands are not run
+  Job job;                  // world_size is the cluster's, memory_limit binds its devices; commands are not run
   Scenario scenario;
   std::uint64_t seed = 1;
   std::string planner = "tuner";       // one of simulation_planners()

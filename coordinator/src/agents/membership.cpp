@@ -7,6 +7,7 @@
 
 #include "agents/peer_text.hpp"
 #include "net/host_text.hpp"
+#include "schema/device_memory.hpp"
 #include "schema/fingerprint.hpp"
 
 #ifndef TRIMTAB_RELEASE
@@ -72,11 +73,6 @@ bool takes_jobs(const Member& member, const std::string& tenant) {
 
 bool may_be_forgotten(const Member& member) {
   return member.lost && member.peer == 0 && !member.kill_switch;
-}
-
-// Of a device.
-Bytes memory_of(const Member& member, const Job& job) {
-  return job.memory_limit > 0 ? std::min(member.memory_bytes, job.memory_limit) : member.memory_bytes;
 }
 
 }  // namespace
@@ -248,7 +244,7 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   larger.nodes.insert(larger.nodes.end(), larger.joined.begin(), larger.joined.end());
   for (const NodeShare& share : larger.nodes) {
     const Member& member = members_.at(share.node);
-    larger.cluster.nodes.push_back({share.node, member.fingerprint, share.ranks, memory_of(member, job), 0});
+    larger.cluster.nodes.push_back({share.node, member.fingerprint, share.ranks, device_memory(job, member.memory_bytes), 0});
   }
   larger.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
   return larger;
@@ -261,7 +257,7 @@ std::optional<Placement> Membership::place(const Job& job, const std::string& te
     if (wanted == 0) break;
     const std::int32_t devices = std::min(member->devices, wanted);
     placement.nodes.push_back({name, job.world_size - wanted, devices});
-    placement.cluster.nodes.push_back({name, member->fingerprint, devices, memory_of(*member, job), 0});
+    placement.cluster.nodes.push_back({name, member->fingerprint, devices, device_memory(job, member->memory_bytes), 0});
     wanted -= devices;
   }
   if (wanted > 0) return std::nullopt;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report.hpp"
+#include "schema/device_memory.hpp"
 #include "simulation/ground_truth.hpp"
 #include "simulation/initial_plan.hpp"
 #include "simulation/simulated_cluster.hpp"
@@ -258,6 +259,7 @@ Result<SimulationOutcome> simulate(const SimulationInput& wanted, const Simulati
   TRIMTAB_TRY(Cluster cluster, parse_cluster(input.cluster_json, "the cluster"));
   for (Node& node : cluster.nodes) {
     if (node.fingerprint.empty()) node.fingerprint = "simulated";  // a replaced one's is another
+    node.memory_bytes = device_memory(input.job, node.memory_bytes);
   }
   auto truth = GroundTruth::make(model, cluster, input.costs, input.scenario.truth, input.seed);
   if (!truth.ok()) return wrap("the simulated cluster", truth.error());

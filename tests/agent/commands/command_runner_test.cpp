@@ -9,6 +9,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "../../device_memory_cases.hpp"
 #include "../run_loop.hpp"
 #include "../temporary_directory.hpp"
 #include "agent_database.hpp"
@@ -20,7 +21,7 @@ using namespace trimtab::agent;
 namespace {
 
 struct Runner {
-  Runner() {
+  explicit Runner(Bytes device_memory = 0) : memory(device_memory) {
     std::filesystem::create_directories(directory / "saved");
     REQUIRE(write_file(directory / "saved/weights", "job's").ok());
     job.name = "j";
@@ -87,6 +88,7 @@ struct Runner {
     return Scratch(directory.path(), "j", "trial").checkpoint() + "/weights";
   }
 
+  Bytes memory;
   TemporaryDirectory directory;
   Job job;
   net::EventLoop loop;
@@ -101,7 +103,7 @@ struct Runner {
                         {{"PATH", "/usr/bin:/bin"}},
                         {directory / "agent.sock", "", "", "n0"},
                         directory.path(),
-                        0,
+                        memory,
                         std::chrono::seconds(1),
                         [this](const wire::FromAgent& message) {
                           if (message.has_command_done()) replies.push_back(message.command_done());
@@ -125,6 +127,24 @@ TEST_CASE("a trial's ranks begin when its checkpoint has been copied, and the lo
   CHECK(done.ok());
   CHECK(one.ranks.running() == 1);
   CHECK(read_file(one.weights()).value() == "job's");
+}
+
+TEST_CASE("ranks and benchmarks are told what the job's limit and the device both allow") {
+  for (const test::DeviceMemoryCase& of : test::kDeviceMemoryCases) {
+    Runner one(of.device);
+    one.job.memory_limit = of.limit;
+    one.job.working_directory = one.directory.path();
+    one.job.train = {"sh", "-c", "echo {memory_limit_bytes} > told.part; mv told.part train; exec sleep 60"};
+    one.job.benchmark = {"sh", "-c", "echo {memory_limit_bytes} > told; mv told benchmark; exec sleep 60"};
+    one.runner.run(one.launch(1));
+    one.runner.run(one.benchmark(2));
+    for (const char* name : {"train", "benchmark"}) {
+      const std::string path = one.directory / name;
+      REQUIRE(run_until(one.loop, [&] { return std::filesystem::exists(path); }));
+      CHECK(read_file(path).value() == std::to_string(of.memory) + "\n");
+    }
+    one.runner.stop();
+  }
 }
 
 TEST_CASE("a launch that is killed while its checkpoint is copied starts no rank") {

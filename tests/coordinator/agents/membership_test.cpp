@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "../../device_memory_cases.hpp"
 #include "schema/fingerprint.hpp"
 
 using namespace trimtab;
@@ -232,6 +233,17 @@ TEST_CASE("introductions that cannot be are refused") {
   one.fingerprint_json = "nonsense";
   CHECK_FALSE(members.join(one, 1).ok());
   CHECK(members.members().empty());
+}
+
+TEST_CASE("a plan may take what the job's limit and the device both allow") {
+  for (const test::DeviceMemoryCase& one : test::kDeviceMemoryCases) {
+    ManualClock clock;
+    Membership members(clock);
+    Introduction node = hello("n0");
+    node.memory_bytes = one.device;
+    REQUIRE(members.join(node, 1).ok());
+    CHECK(members.place(job(2, one.limit), "*")->cluster.nodes[0].memory_bytes == one.memory);
+  }
 }
 
 TEST_CASE("a job's devices are those of the first nodes by name, with the smaller memory limit") {

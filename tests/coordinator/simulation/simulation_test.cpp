@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "../../device_memory_cases.hpp"
+#include "schema/cluster.hpp"
 #include "simulated_job.hpp"
 #include "simulation/ground_truth.hpp"
 #include "simulation/initial_plan.hpp"
@@ -24,6 +26,21 @@ TEST_CASE("the same seed gives the same simulated job, another seed another trut
   const auto other = simulate(small_input(4), quiet);
   REQUIRE(other.ok());
   CHECK(json::parse(other->simulation_json)["truth"] != json::parse(once->simulation_json)["truth"]);
+}
+
+TEST_CASE("a simulated device has what the job's limit and the cluster both allow", "[simulation][brief]") {
+  const auto verdict = [](Bytes limit, Bytes device) {
+    SimulationInput input = small_input(3);
+    Cluster cluster = *parse_cluster(input.cluster_json, "the cluster");
+    for (Node& node : cluster.nodes) node.memory_bytes = device;
+    input.cluster_json = to_json(cluster);
+    input.job.memory_limit = limit;
+    return run(input).verdict;
+  };
+  for (const test::DeviceMemoryCase& one : test::kDeviceMemoryCases) {
+    CHECK(verdict(one.limit, one.device) == verdict(0, one.memory));
+  }
+  CHECK(verdict(1'400'000, 1'500'000) != verdict(0, 1'500'000));
 }
 
 TEST_CASE("simulated jobs end near the true best and adopt nothing worse, seeds 1 to 30", "[simulation]") {

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "schema/cluster.hpp"
+#include "schema/device_memory.hpp"
 #include "tuning/trial/budget.hpp"
 #include "tuning/tuning.hpp"
 
@@ -27,10 +28,7 @@ void Tuning::compare_hardware(const NodeBack& back) {
   const auto node = std::ranges::find(cluster.nodes, back.node, &Node::name);
   if (node == cluster.nodes.end() || node->fingerprint == back.fingerprint) return;
   const std::string former = std::exchange(node->fingerprint, back.fingerprint);
-  if (back.memory_bytes > 0) {
-    const Bytes limit = state_.job.memory_limit > 0 ? state_.job.memory_limit : back.memory_bytes;
-    node->memory_bytes = std::min(limit, back.memory_bytes);
-  }
+  if (back.memory_bytes > 0) node->memory_bytes = device_memory(state_.job, back.memory_bytes);
   state_.cluster_json = to_json(cluster);
   out_.changed = true;
   const std::string change = change_of(back, former);
