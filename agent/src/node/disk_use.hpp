@@ -65,7 +65,6 @@ class DiskUseWatch {
 
   // To be called about once a second. `now` is monotonic.
   void step(Nanoseconds now);
-  [[nodiscard]] Bytes budget() const { return budget_; }
   // Of the last whole walk.
   [[nodiscard]] const std::optional<DiskUse>& latest() const { return latest_; }
   [[nodiscard]] bool over() const { return over_; }

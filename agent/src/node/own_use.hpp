@@ -49,7 +49,6 @@ class OwnUseWatch {
 
   // To be called about once a second. `now` is monotonic.
   void step(Nanoseconds now, bool ranks_run);
-  [[nodiscard]] const OwnBudgets& budgets() const { return budgets_; }
   // Of the last whole minute; as long as that has not ended, of none.
   [[nodiscard]] bool over_memory() const { return over_memory_; }
   [[nodiscard]] bool over_cpu() const { return over_cpu_; }
