@@ -17,11 +17,4 @@ namespace trimtab::cli {
 // The tree of a text from elsewhere. What it is instead is the error: "no JSON", "nested deeper than ...".
 [[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text);
 
-// The field, where the object has it and it is not null. Throws what the library throws on another type.
-template <typename Value>
-void take(const nlohmann::json& object, const char* field, Value& value) {
-  const auto found = object.find(field);
-  if (found != object.end() && !found->is_null()) found->get_to(value);
-}
-
 }  // namespace trimtab::cli

@@ -3,89 +3,47 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
-#include "trial_stages.hpp"
+#include "schema/api/report.hpp"
+#include "trial_documents.hpp"
 #include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-using nlohmann::json;
-
-// A document that is carried inside another; null where it is empty or broken.
-json document(const std::string& text) {
-  return text.empty() ? json() : json::parse(text, nullptr, false, true);
+api::Measured document_of(const Measured& measured) {
+  return {measured.mean_ms, measured.low_ms, measured.high_ms, measured.steps};
 }
 
-json plan_document(const std::string& text) {
-  json plan = document(text);
-  return plan.is_discarded() ? json(text) : plan;
+api::MeasuredPlan document_of(const PlanText& plan, const Predicted& predicted, const Measured& measured) {
+  return {{{plan.json}}, plan.hash, predicted.mean_ms, interval_of(predicted), predicted.raw_ms, document_of(measured)};
 }
 
-json measured_json(const Measured& measured) {
-  return {{"mean", measured.mean_ms}, {"low", measured.low_ms}, {"high", measured.high_ms}, {"steps", measured.steps}};
+api::ReportTrial document_of(const Trial& trial) {
+  api::ReportTrial document;
+  static_cast<api::MeasuredPlan&>(document) = document_of(trial.plan, trial.predicted, trial.measured);
+  document.id = std::int64_t{trial.id};
+  document.state = trial.state;
+  document.reason = trial.reason.text();
+  document.message = trial.message;
+  document.stages = trial_stages(trial);
+  document.incumbent_ms = document_of(trial.incumbent);
+  document.speedup = document_of(trial.ratio);
+  document.break_even_steps = trial.break_even_steps;
+  document.cost = {trial.switch_ms, std::nullopt, trial.overhead_ms(), trial.steps};
+  if (trial.switch_phases.known()) document.cost.switch_phases_ms = document_of(trial.switch_phases);
+  return document;
 }
 
-json ratio_json(const Ratio& ratio) {
-  return {{"ratio", ratio.ratio}, {"low", ratio.low}, {"high", ratio.high}};
+std::vector<api::LossPoint> curve_of(const std::vector<LossAt>& losses) {
+  std::vector<api::LossPoint> curve;
+  for (const LossAt& one : losses) curve.emplace_back(one.step, one.loss);
+  return curve;
 }
 
-json plan_json(const PlanText& plan, const Predicted& predicted, const Measured& measured) {
-  return {{"plan", plan_document(plan.json)},
-          {"hash", plan.hash},
-          {"predicted_ms", predicted.mean_ms},
-          {"predicted_interval_ms", {predicted.low_ms, predicted.high_ms}},
-          {"predicted_before_calibration_ms", predicted.raw_ms},
-          {"measured_ms", measured_json(measured)}};
-}
-
-json cost_json(const Trial& trial) {
-  json cost = {{"switch_ms", trial.switch_ms}, {"steps", trial.steps}, {"overhead_ms", trial.overhead_ms()}};
-  for (const auto& [name, ms] : trial.switch_phases.named()) cost["switch_phases_ms"][name] = ms;
-  return cost;
-}
-
-json trial_json(const Trial& trial) {
-  return {{"id", trial.id},
-          {"plan", plan_document(trial.plan.json)},
-          {"hash", trial.plan.hash},
-          {"state", to_string(trial.state)},
-          {"reason", trial.reason.text()},
-          {"message", trial.message},
-          {"predicted_ms", trial.predicted.mean_ms},
-          {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
-          {"predicted_before_calibration_ms", trial.predicted.raw_ms},
-          {"measured_ms", measured_json(trial.measured)},
-          {"stages", trial_stages(trial)},
-          {"incumbent_ms", measured_json(trial.incumbent)},
-          {"speedup", ratio_json(trial.ratio)},
-          {"break_even_steps", trial.break_even_steps},
-          {"cost", cost_json(trial)}};
-}
-
-json earlier_trial_json(const EarlierTrial& trial) {
-  return {{"id", trial.id},
-          {"hash", trial.plan_hash},
-          {"state", trial.state},
-          {"reason", trial.reason},
-          {"predicted_ms", trial.predicted_ms},
-          {"measured_ms", trial.measured_ms}};
-}
-
-json not_tried_json(const TuningState& state) {
-  json list = json::array();
-  for (const PassedOver& one : state.passed_over) {
-    list.push_back({{"plan", plan_document(one.plan.json)},
-                    {"hash", one.plan.hash},
-                    {"predicted_ms", one.predicted_ms},
-                    {"reason", one.why}});
-  }
-  return list;
-}
-
-json loss_json(const TuningState& state) {
+api::LossCheck loss_check(const TuningState& state) {
   std::map<std::int64_t, const LossAt*> tuned;
   for (const LossAt& one : state.losses) tuned[one.step] = &one;
   double most = 0;
@@ -98,20 +56,10 @@ json loss_json(const TuningState& state) {
     most = std::max(most, std::abs(one.loss - found->second->loss));
     same = same && one.samples == found->second->samples;
   }
-  json curve = json::array();
-  for (const LossAt& one : state.losses) curve.push_back({one.step, one.loss});
-  json untuned = json::array();
-  for (const LossAt& one : state.untuned_losses) untuned.push_back({one.step, one.loss});
-  return {{"steps", steps},
-          {"max_abs_difference_to_untuned_run", most},
-          {"same_samples", steps > 0 && same},
-          {"note", state.loss_note},
-          {"tuned", curve},
-          {"untuned", untuned}};
+  return {steps, most, steps > 0 && same, state.loss_note, curve_of(state.losses), curve_of(state.untuned_losses)};
 }
 
-// The spread of steps of one plan in one block: what a comparison has to see through.
-json noise_json(const std::vector<MeasuredStep>& steps) {
+api::Noise noise_of(const std::vector<MeasuredStep>& steps) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<double>> blocks;
   for (const MeasuredStep& step : steps) {
     if (!step.warmup) blocks[{step.trial, step.block}].push_back(step.wall_ms);
@@ -124,74 +72,72 @@ json noise_json(const std::vector<MeasuredStep>& steps) {
     for (const double value : values) squares += (value / mean - 1) * (value / mean - 1);
     degrees += static_cast<int>(values.size()) - 1;
   }
-  const double variation = degrees > 0 ? std::sqrt(squares / degrees) : 0;
-  return {{"coefficient_of_variation", variation}, {"blocks", blocks.size()}};
-}
-
-json steps_json(const std::vector<MeasuredStep>& steps) {
-  json list = json::array();
-  for (const MeasuredStep& step : steps) {
-    list.push_back({{"launch", step.launch},
-                    {"step", step.step},
-                    {"epoch", step.epoch},
-                    {"trial", step.trial},
-                    {"block", step.block},
-                    {"warmup", step.warmup},
-                    {"wall_ms", step.wall_ms},
-                    {"loss", step.loss}});
-  }
-  return list;
-}
-
-json convergence_json(const TuningState& state) {
-  json list = json::array();
-  for (const Convergence& one : state.convergence) {
-    list.push_back({{"seconds", one.seconds},
-                    {"evaluations", one.evaluations},
-                    {"trial", one.trial},
-                    {"best_measured_ms", one.best_measured_ms},
-                    {"best_predicted_ms", one.best_predicted_ms}});
-  }
-  return list;
+  return {degrees > 0 ? std::sqrt(squares / degrees) : 0, blocks.size()};
 }
 
 double seconds_between(std::int64_t begin_ns, std::int64_t end_ns) {
   return end_ns > begin_ns ? static_cast<double>(end_ns - begin_ns) / 1e9 : 0;
 }
 
-json drifts_json(const TuningState& state) {
-  json list = json::array();
-  for (const Drift& one : state.hardware.drifts) {
-    list.push_back({{"since_step", one.since_step},
-                    {"noticed_step", one.noticed_step},
-                    {"before_ms", one.before_ms},
-                    {"after_ms", one.after_ms},
-                    {"by_look", one.by_look},
-                    {"during", one.during},
-                    {"what", one.what},
-                    {"stale", one.stale}});
-    if (one.trials_before < 0) continue;
-    list.back()["trials_before"] = one.trials_before;
-    if (one.gained_before.ratio != 1) list.back()["gained_before"] = ratio_json(one.gained_before);
-  }
-  return list;
+// Of a drift or a change of nodes that came before any trial it is not said.
+std::optional<std::int64_t> said(std::int32_t trials_before) {
+  return trials_before < 0 ? std::nullopt : std::optional<std::int64_t>(trials_before);
 }
 
-// What trials cost beyond the incumbent's steps.
-json overhead_json(const TuningState& state) {
-  return {{"ms", state.overhead_ms()}, {"share", state.overhead_share()}, {"allowed_share", state.job.trials.overhead}};
+api::Drift document_of(const Drift& drift) {
+  api::Drift document{.since_step = drift.since_step,
+                      .noticed_step = drift.noticed_step,
+                      .before_ms = drift.before_ms,
+                      .after_ms = drift.after_ms,
+                      .by_look = drift.by_look,
+                      .during = drift.during,
+                      .what = drift.what,
+                      .stale = drift.stale,
+                      .trials_before = said(drift.trials_before),
+                      .gained_before = std::nullopt};
+  if (document.trials_before && drift.gained_before.ratio != 1) {
+    document.gained_before = document_of(drift.gained_before);
+  }
+  return document;
 }
 
 // The final comparison, where there was one; the same plan twice is a ratio of exactly 1.
-json speedup_json(const TuningState& state) {
+api::Ratio speedup_of(const TuningState& state) {
   const bool kept_initial = state.incumbent.hash == state.initial.hash;
-  return ratio_json(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
+  return document_of(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
 }
 
 // What tuning again has gained since the machine changed last.
-json retuned_json(const TuningState& state) {
+std::optional<api::Ratio> retuned_of(const TuningState& state) {
   const auto gain = was_tuned_again(state) ? gained(state) : std::nullopt;
-  return gain ? ratio_json(*gain) : json();
+  return gain ? std::optional(document_of(*gain)) : std::nullopt;
+}
+
+// What was measured or came about, item by item.
+void add_lists(const TuningState& state, const std::vector<MeasuredStep>& steps,
+               const std::vector<EarlierTrial>& earlier, api::Report& report) {
+  for (const Trial& trial : state.trials) report.trials.push_back(document_of(trial));
+  for (const EarlierTrial& one : earlier) {
+    report.earlier_trials.push_back({one.id, one.plan_hash, api::Word<TrialState>(one.state), one.reason,
+                                     one.predicted_ms, one.measured_ms});
+  }
+  for (const PassedOver& one : state.passed_over) {
+    report.not_tried.push_back({{{one.plan.json}}, one.plan.hash, one.predicted_ms, one.why});
+  }
+  for (const Convergence& one : state.convergence) {
+    report.convergence.push_back(
+        {one.seconds, one.evaluations, one.trial, one.best_measured_ms, one.best_predicted_ms});
+  }
+  for (const Drift& one : state.hardware.drifts) report.drifts.push_back(document_of(one));
+  for (const Crash& one : state.crashes) {
+    report.crashes.push_back({seconds_between(state.begun_wall_ns, one.wall_ns), one.step, one.plan_hash, one.why});
+  }
+  for (const Resize& one : state.elastic.resizes) {
+    report.resizes.push_back({one.step, one.lost, one.devices, one.joined, one.outcome, said(one.trials_before)});
+  }
+  for (const MeasuredStep& one : steps) {
+    report.steps.push_back({one.launch, one.step, one.epoch, one.trial, one.block, one.warmup, one.wall_ms, one.loss});
+  }
 }
 
 }  // namespace
@@ -219,63 +165,40 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                         const std::vector<MeasuredStep>& steps, const std::vector<EarlierTrial>& earlier) {
   const bool compared = state.compared && state.incumbent.hash != state.initial.hash;
   const PredictionError error = prediction_error(state);
-  json report = {
-      {"schema", "trimtab.report/1"},
-      {"job", state.job.name},
-      {"mode", to_string(state.job.mode)},
-      {"phase", to_string(state.phase)},
-      {"fingerprint", state.fingerprint},
-      {"initial",
-       plan_json(state.initial, state.initial_predicted, compared ? state.final_initial : state.initial_measured)},
-      {"adopted", plan_json(state.incumbent, state.incumbent_predicted,
-                            compared ? state.final_adopted : state.incumbent_measured)},
-      {"speedup", speedup_json(state)},
-      {"compared", compared},
-      {"retuned", retuned_json(state)},
-      {"loss", loss_json(state)},
-      {"trials", json::array()},
-      {"prediction_error",
-       {{"before_calibration", error.before}, {"after_calibration", error.after}, {"plans", error.plans}}},
-      {"profiled",
-       {{"costs_measured",
-         state.profiling.costs_wanted - std::min(state.profiling.costs_missing, state.profiling.costs_wanted)},
-        {"costs_reused", state.profiling.costs_reused},
-        {"costs_missing", state.profiling.costs_missing},
-        {"seconds", static_cast<double>(state.profiling.profiling_ns) / 1e9}}},
-      {"seconds", seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns))},
-      {"tuning_seconds", seconds_between(state.begun_wall_ns, state.tuned_wall_ns)}};
-  for (const Trial& trial : state.trials) report["trials"].push_back(trial_json(trial));
-  for (const EarlierTrial& trial : earlier) report["earlier_trials"].push_back(earlier_trial_json(trial));
-  report["not_tried"] = not_tried_json(state);
-  report["conclusion"] = state.conclusion;
-  report["failure"] = state.failure;
-  report["recommendation"] = document(state.recommendation_json);
-  report["search"] = {{"evaluations", state.search.evaluations},
-                      {"searches", state.search.searches},
-                      {"seconds", state.search.seconds},
-                      {"explanation", state.explanation}};
-  report["convergence"] = convergence_json(state);
-  report["drifts"] = drifts_json(state);
-  for (const Crash& one : state.crashes) {
-    report["crashes"].push_back({{"seconds", seconds_between(state.begun_wall_ns, one.wall_ns)},
-                                 {"step", one.step},
-                                 {"hash", one.plan_hash},
-                                 {"why", one.why}});
-  }
-  for (const Resize& one : state.elastic.resizes) {
-    report["resizes"].push_back({{"step", one.step}, {"lost", one.lost}, {"devices", one.devices}});
-    if (one.trials_before >= 0) report["resizes"].back()["trials_before"] = one.trials_before;
-    if (!one.joined.empty()) report["resizes"].back()["joined"] = one.joined;
-    if (!one.outcome.empty()) report["resizes"].back()["outcome"] = one.outcome;
-  }
-  report["overhead"] = overhead_json(state);
-  report["noise"] = noise_json(steps);
-  report["steps"] = steps_json(steps);
-  report["timeline"] = document(timelines_json);
-  report["calibration"] = document(state.calibration_json);
-  report["cluster"] = document(state.cluster_json);
-  report["launches"] = state.launch;
-  return report.dump(2, ' ', false, json::error_handler_t::replace);
+  const ProfilingState& profiling = state.profiling;
+  api::Report report;
+  report.schema = api::ReportVersion::k1;
+  report.job = state.job.name;
+  report.mode = to_string(state.job.mode);
+  report.phase = state.phase;
+  report.fingerprint = state.fingerprint;
+  report.initial =
+      document_of(state.initial, state.initial_predicted, compared ? state.final_initial : state.initial_measured);
+  report.adopted = document_of(state.incumbent, state.incumbent_predicted,
+                               compared ? state.final_adopted : state.incumbent_measured);
+  report.speedup = speedup_of(state);
+  report.compared = compared;
+  report.retuned = retuned_of(state);
+  report.loss = loss_check(state);
+  report.prediction_error = {error.before, error.after, error.plans};
+  report.profiled = {profiling.costs_wanted - std::min(profiling.costs_missing, profiling.costs_wanted),
+                     profiling.costs_reused, profiling.costs_missing,
+                     static_cast<double>(profiling.profiling_ns) / 1e9};
+  report.seconds = seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns));
+  report.tuning_seconds = seconds_between(state.begun_wall_ns, state.tuned_wall_ns);
+  report.conclusion = state.conclusion;
+  report.failure = state.failure;
+  report.recommendation.json = state.recommendation_json;
+  report.search = {state.search.evaluations, state.search.searches, state.search.seconds, state.explanation};
+  report.overhead = overhead_of(state);
+  report.noise = noise_of(steps);
+  const auto timelines = api::parse<api::Timelines>(timelines_json);
+  if (timelines.ok()) report.timeline = *timelines;
+  report.calibration.json = state.calibration_json;
+  report.cluster.json = state.cluster_json;
+  report.launches = state.launch;
+  add_lists(state, steps, earlier, report);
+  return api::to_json(report);
 }
 
 }  // namespace trimtab::coordinator

@@ -10,8 +10,8 @@
 
 namespace trimtab::coordinator {
 
-// `earlier`: trials that the state has no more. `timelines_json` is {"initial": [...], "adopted": [...]} or "{}";
-// `steps` are the measured ones.
+// The document of schema/api/report.hpp. `earlier`: trials that the state has no more. `timelines_json` is an
+// api::Timelines; what is none is left out. `steps` are the measured ones.
 [[nodiscard]] std::string report_json(const TuningState& state, const std::string& timelines_json,
                                       const std::vector<MeasuredStep>& steps,
                                       const std::vector<EarlierTrial>& earlier = {});

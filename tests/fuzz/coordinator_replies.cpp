@@ -5,11 +5,13 @@
 #include "doctor/daemons.hpp"
 #include "jobs/audit_text.hpp"
 #include "jobs/job_state.hpp"
-#include "jobs/live_state.hpp"
+#include "jobs/live_text.hpp"
+#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
 #include "report/data.hpp"
 #include "report/html.hpp"
 #include "report/text.hpp"
+#include "schema/api/trace.hpp"
 #include "target.hpp"
 
 using namespace trimtab;
@@ -17,9 +19,14 @@ using namespace trimtab::cli;
 
 namespace {
 
-template <typename T>
-void show(const Result<T>& read) {
-  if (fuzz::judge(read)) (void)describe(*read);
+void show(const std::string& text) {
+  if (const auto job = read_reply<api::Job>(text); fuzz::judge(job)) (void)describe(*job);
+  if (const auto cluster = read_reply<api::ClusterStatus>(text); fuzz::judge(cluster)) (void)describe(*cluster);
+  if (const auto trials = read_reply<api::Trials>(text); fuzz::judge(trials)) (void)describe(trials->trials);
+  if (const auto live = read_reply<api::LiveJob>(text); fuzz::judge(live)) (void)describe(live->ranks);
+  if (const auto audit = read_reply<api::Audit>(text); fuzz::judge(audit)) (void)describe(audit->entries);
+  (void)fuzz::judge(read_reply<api::Events>(text));
+  (void)fuzz::judge(read_reply<api::Trace>(text));
 }
 
 void show_report(const std::string& text) {
@@ -33,12 +40,7 @@ void show_report(const std::string& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);
-  show(parse_job_state(text));
-  show(parse_trials(text));
-  show(parse_cluster_state(text));
-  show(parse_live_ranks(text));
-  show(parse_audit(text));
-  (void)fuzz::judge(parse_events(text));
+  show(text);
   (void)fuzz::judge(parse_up_state(text, "up.json"));
   show_report(text);
   const auto page = parse_metric_page(text);

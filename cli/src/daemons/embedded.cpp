@@ -18,8 +18,8 @@
 
 #include "files.hpp"
 #include "jobs/coordinator_client.hpp"
-#include "jobs/reply_document.hpp"
 #include "net/tokens.hpp"
+#include "schema/api/status.hpp"
 
 namespace trimtab::cli {
 
@@ -135,14 +135,13 @@ Bytes machine_memory() {
 std::vector<std::string> connected_nodes(const CoordinatorClient& client) {
   const auto body = client.get("/v1/nodes", std::chrono::seconds(2));
   if (!body.ok()) return {};
-  auto names = reading(*body, [](const nlohmann::json& document) {
-    std::vector<std::string> connected;
-    for (const auto& node : document.at("nodes")) {
-      if (node.value("state", "") == "connected") connected.push_back(node.value("name", ""));
-    }
-    return connected;
-  });
-  return names.ok() ? std::move(names).value() : std::vector<std::string>{};
+  const auto all = api::parse<api::Nodes>(*body);
+  std::vector<std::string> names;
+  if (!all.ok()) return names;
+  for (const api::Node& node : all->nodes) {
+    if (node.state == "connected") names.push_back(node.name);
+  }
+  return names;
 }
 
 // One attempt to bring everything up, or what is missing of it; what it has started so far is in started().

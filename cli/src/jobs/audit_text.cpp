@@ -4,8 +4,6 @@
 #include <ctime>
 
 #include "jobs/progress.hpp"
-#include "jobs/reply_document.hpp"
-#include "json_text.hpp"
 #include "plans/plan_text.hpp"
 #include "text_table.hpp"
 
@@ -25,26 +23,9 @@ std::string utc(std::int64_t wall_ns) {
 
 }  // namespace
 
-Result<std::vector<AuditEntry>> parse_audit(std::string_view text) {
-  return reading(text, [](const nlohmann::json& document) {
-    std::vector<AuditEntry> entries;
-    for (const nlohmann::json& object : document.at("entries")) {
-      AuditEntry entry;
-      take(object, "entry", entry.entry);
-      take(object, "at_ns", entry.at_ns);
-      take(object, "who", entry.who);
-      take(object, "what", entry.what);
-      take(object, "job", entry.job);
-      take(object, "why", entry.why);
-      entries.push_back(std::move(entry));
-    }
-    return entries;
-  });
-}
-
-std::string describe(const std::vector<AuditEntry>& entries) {
+std::string describe(const std::vector<api::AuditEntry>& entries) {
   TextTable table({{"when (UTC)"}, {"who"}, {"job"}, {"what"}, {"why"}});
-  for (const AuditEntry& entry : entries) {
+  for (const api::AuditEntry& entry : entries) {
     table.add(
         {utc(entry.at_ns), printable(entry.who), printable(entry.job), printable(entry.what), printable(entry.why)});
   }

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "daemons/embedded.hpp"
-#include "jobs/reply_document.hpp"
 #include "net/http_client.hpp"
 #include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
+#include "schema/api/status.hpp"
 
 namespace trimtab::cli {
 
@@ -23,9 +23,8 @@ constexpr int kPatientTries = 10;
 constexpr Nanoseconds kRetryAfter = std::chrono::seconds(1);
 
 std::string message_of(const net::HttpReply& reply) {
-  const auto error =
-      reading(reply.body, [](const auto& document) { return document.at("error").template get<std::string>(); });
-  return error.ok() ? *error : "HTTP status " + std::to_string(reply.status);
+  const auto refusal = api::parse<api::Refusal>(reply.body);
+  return refusal.ok() ? refusal->error : "HTTP status " + std::to_string(reply.status);
 }
 
 Error error_of(const net::HttpReply& reply) {

@@ -5,6 +5,9 @@
 #include <thread>
 
 #include "jobs/interrupt.hpp"
+#include "jobs/job_state.hpp"
+#include "jobs/reply_document.hpp"
+#include "schema/api/history.hpp"
 
 namespace trimtab::cli {
 
@@ -34,7 +37,7 @@ class Follower {
  private:
   // Who has asked the job to stop waits for its end.
   [[nodiscard]] bool has_ended() const {
-    const JobState& job = followed_.last;
+    const api::Job& job = followed_.last;
     if (is_halted(job)) return !followed_.interrupted;
     return (!job.active || (trains_on(job) && !followed_.interrupted)) && job.report_complete;
   }
@@ -42,7 +45,7 @@ class Follower {
   Status poll() {
     // The state first: events that end the job are then surely among those asked for next.
     TRIMTAB_TRY(const std::string body, client_.get(job_target(name_)));
-    TRIMTAB_TRY(followed_.last, parse_job_state(body));
+    TRIMTAB_TRY(followed_.last, read_reply<api::Job>(body));
     TRIMTAB_TRY(const std::string events, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
     // Trials before events: what follows a trial's end is an event.
     TRIMTAB_TRY_STATUS(print_trials());
@@ -52,8 +55,8 @@ class Follower {
   }
 
   Status print_events(const std::string& body) {
-    TRIMTAB_TRY(const std::vector<JobEvent> events, parse_events(body));
-    for (const JobEvent& event : events) {
+    TRIMTAB_TRY(const api::Events events, read_reply<api::Events>(body));
+    for (const api::Event& event : events.events) {
       sequence_ = std::max(sequence_, event.sequence);
       // Trials are printed below, with their plans.
       if (event.kind != "trial") output_.line(event.kind + ": " + printable(event.text));
@@ -64,8 +67,8 @@ class Follower {
   Status print_trials() {
     if (followed_.last.trials == 0) return {};
     TRIMTAB_TRY(const std::string body, client_.get(job_target(name_, "/trials")));
-    TRIMTAB_TRY(const std::vector<TrialState> trials, parse_trials(body));
-    for (const TrialState& trial : trials) {
+    TRIMTAB_TRY(const api::Trials trials, read_reply<api::Trials>(body));
+    for (const api::Trial& trial : trials.trials) {
       if (is_over(trial) && printed_.insert(trial.id).second) output_.line(trial_line(trial));
     }
     return {};

@@ -7,8 +7,8 @@
 
 #include "base/clock.hpp"
 #include "jobs/coordinator_client.hpp"
-#include "jobs/job_state.hpp"
 #include "jobs/progress.hpp"
+#include "schema/api/job.hpp"
 
 namespace trimtab::cli {
 
@@ -16,7 +16,7 @@ namespace trimtab::cli {
 inline constexpr Nanoseconds kStopPatience = std::chrono::minutes(2);
 
 struct Followed {
-  JobState last;
+  api::Job last;
   bool interrupted = false;  // by Ctrl-C; the job was asked to stop
 };
 

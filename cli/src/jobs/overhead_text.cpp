@@ -4,9 +4,10 @@
 
 namespace trimtab::cli {
 
-std::string overhead_text(double ms, double share, double allowed_share) {
-  const std::string allowed = allowed_share > 0 ? " (" + format_percent(allowed_share) + " are allowed)" : "";
-  return format_ms(ms) + ", " + format_percent(share) + " of the time that the job takes" + allowed;
+std::string overhead_text(const api::Overhead& overhead) {
+  const double share = overhead.allowed_share;
+  const std::string allowed = share > 0 ? " (" + format_percent(share) + " are allowed)" : "";
+  return format_ms(overhead.ms) + ", " + format_percent(overhead.share) + " of the time that the job takes" + allowed;
 }
 
 }  // namespace trimtab::cli

@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "schema/api/job.hpp"
+
 namespace trimtab::cli {
 
 // "3.2 s, 0.85 % of the time that the job takes (2 % are allowed)"; shares are fractions, and 0 allows any.
-[[nodiscard]] std::string overhead_text(double ms, double share, double allowed_share);
+[[nodiscard]] std::string overhead_text(const api::Overhead& overhead);
 
 }  // namespace trimtab::cli

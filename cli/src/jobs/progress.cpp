@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
+#include "jobs/job_state.hpp"
 #include "plans/plan_text.hpp"
 
 namespace trimtab::cli {
@@ -22,14 +23,16 @@ std::string cut(const std::string& text, std::size_t width) {
   return text;
 }
 
-std::string verdict(const TrialState& trial) {
-  std::string text = trial.state;
+std::string verdict(const api::Trial& trial) {
+  std::string text = trial.state.text();
   if (!trial.reason.empty()) text += ", " + trial.reason;
   if (trial.measured_ms > 0) {
-    text += " (" + format_fixed(trial.ratio, 2) + "x, " + format_fixed(trial.ratio_low, 2) + " to " +
-            format_fixed(trial.ratio_high, 2) + ")";
+    const api::Ratio ratio = trial.speedup.value_or(api::Ratio{});
+    text += " (" + format_fixed(ratio.ratio, 2) + "x, " + format_fixed(ratio.low.value_or(1), 2) + " to " +
+            format_fixed(ratio.high.value_or(1), 2) + ")";
   }
-  return trial.message.empty() ? text : text + ": " + trial.message;
+  const std::string message = trial.message.value_or("");
+  return message.empty() ? text : text + ": " + message;
 }
 
 }  // namespace
@@ -43,9 +46,10 @@ std::string progress_bar(std::int64_t done, std::int64_t total, int columns) {
          std::string(whole.size() - std::min(whole.size(), part.size()), ' ') + part + "/" + whole;
 }
 
-std::string progress_line(const JobState& job, std::size_t width) {
-  std::string text = job.phase;
-  if (job.total > 0) text += " " + progress_bar(job.done, job.total, 24) + " " + job.what;
+std::string progress_line(const api::JobSummary& job, std::size_t width) {
+  std::string text = job.phase.text();
+  const api::Progress& progress = job.progress;
+  if (progress.total > 0) text += " " + progress_bar(progress.done, progress.total, 24) + " " + progress.what;
   if (job.step > 0) {
     text += "  step " + std::to_string(job.step) + (job.steps > 0 ? "/" + std::to_string(job.steps) : "");
     if (job.step_ms > 0) text += "  " + format_ms(job.step_ms);
@@ -54,18 +58,14 @@ std::string progress_line(const JobState& job, std::size_t width) {
   return cut(printable(text), width);
 }
 
-std::string trial_line(const TrialState& trial) {
-  std::string text = "trial " + std::to_string(trial.id) + ": " +
-                     (trial.plan ? one_line(*trial.plan) : "plan not known") + ": predicted " +
-                     format_ms(trial.predicted_ms);
+std::string trial_line(const api::Trial& trial) {
+  const auto plan = plan_of(trial.plan);
+  std::string text = "trial " + std::to_string(trial.id) + ": " + (plan ? one_line(*plan) : "plan not known") +
+                     ": predicted " + format_ms(trial.predicted_ms);
   if (trial.measured_ms > 0) {
-    text += ", measured " + format_ms(trial.measured_ms) + " beside " + format_ms(trial.incumbent_ms);
+    text += ", measured " + format_ms(trial.measured_ms) + " beside " + format_ms(trial.incumbent_ms.value_or(0));
   }
   return printable(text + ": " + verdict(trial));
-}
-
-bool is_over(const TrialState& trial) {
-  return trial.state == "failed" || trial.state == "adopted" || trial.state == "rejected";
 }
 
 std::string printable(std::string_view text) {

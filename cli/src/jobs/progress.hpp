@@ -6,18 +6,16 @@
 #include <string>
 #include <string_view>
 
-#include "jobs/job_state.hpp"
+#include "schema/api/job.hpp"
 
 namespace trimtab::cli {
 
 // "[########------------]  12/30": always the same width for the same `columns`. Pure.
 [[nodiscard]] std::string progress_bar(std::int64_t done, std::int64_t total, int columns);
 // The one line that is refreshed: phase, bar, what is going on, step, step time and loss. Cut to `width`. Pure.
-[[nodiscard]] std::string progress_line(const JobState& job, std::size_t width);
+[[nodiscard]] std::string progress_line(const api::JobSummary& job, std::size_t width);
 // "trial 2: microbatch 4; ...: predicted 512 ms, measured 530 ms beside 610 ms: adopted (1.15x, 1.11 to 1.19)". Pure.
-[[nodiscard]] std::string trial_line(const TrialState& trial);
-// Nothing more will happen to it.
-[[nodiscard]] bool is_over(const TrialState& trial);
+[[nodiscard]] std::string trial_line(const api::Trial& trial);
 // Control characters (of a job's own text) cannot reach the terminal. Pure.
 [[nodiscard]] std::string printable(std::string_view text);
 

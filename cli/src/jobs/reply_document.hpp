@@ -1,31 +1,25 @@
 #pragma once
 
-// A coordinator's answer as JSON. It comes from a network: whatever it is, the one who reads it gets an error that can
-// be shown.
+// A coordinator's answer as a document of schema/api. It comes from a network: whatever it is, the one who reads it
+// gets an error that can be shown. Pure.
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/result.hpp"
+#include "schema/api/fields.hpp"
 
 namespace trimtab::cli {
 
-// The tree; its exceptions must be caught. An error for what is no JSON or nested too deeply.
-[[nodiscard]] Result<nlohmann::json> parse_reply(std::string_view text);
-
 [[nodiscard]] Error not_understood(const std::string& why);
 
-// What `body` makes of the document. The one place where the JSON library's exceptions end.
-template <typename Body>
-auto reading(std::string_view text, Body body) -> Result<decltype(body(nlohmann::json()))> {
-  TRIMTAB_TRY(const nlohmann::json document, parse_reply(text));
-  try {
-    return body(document);
-  } catch (const nlohmann::json::exception& failure) {
-    return not_understood(failure.what());
-  }
+// Fails (kUnavailable) on what is no such document. Missing members keep their defaults: an older coordinator is no
+// error.
+template <typename Document>
+[[nodiscard]] Result<Document> read_reply(std::string_view body) {
+  auto document = api::parse<Document>(body);
+  if (!document.ok()) return not_understood(document.error().message);
+  return document;
 }
 
 }  // namespace trimtab::cli

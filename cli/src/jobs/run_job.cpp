@@ -4,8 +4,10 @@
 #include <thread>
 
 #include "jobs/interrupt.hpp"
+#include "jobs/job_state.hpp"
 #include "jobs/reply_document.hpp"
-#include "json_text.hpp"
+#include "schema/api/status.hpp"
+#include "schema/api/submission.hpp"
 
 namespace trimtab::cli {
 
@@ -15,9 +17,9 @@ constexpr Nanoseconds kPoll = std::chrono::milliseconds(100);
 
 Result<bool> runs(const CoordinatorClient& client, const std::string& name) {
   TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
   return std::any_of(cluster.jobs.begin(), cluster.jobs.end(),
-                     [&](const JobState& job) { return job.name == name && job.active; });
+                     [&](const api::JobSummary& job) { return job.name == name && job.active; });
 }
 
 Status stop_running(const CoordinatorClient& client, const std::string& name, const Clock& clock, Console& console) {
@@ -40,8 +42,8 @@ Status stop_running(const CoordinatorClient& client, const std::string& name, co
 }
 
 bool was_running(const std::string& reply) {
-  const auto said = reading(reply, [](const nlohmann::json& document) { return document.value("was_running", false); });
-  return said.ok() && *said;
+  const auto job = read_reply<api::Job>(reply);
+  return job.ok() && job->was_running.value_or(false);
 }
 
 }  // namespace
@@ -49,8 +51,8 @@ bool was_running(const std::string& reply) {
 Status submit_job(const Session& session, const Job& job, const Submission& how, const Clock& clock, Console& console) {
   const CoordinatorClient& client = session.client();
   if (how.replace) TRIMTAB_TRY_STATUS(stop_running(client, job.name, clock, console));
-  const nlohmann::json body = {{"job", nlohmann::json::parse(to_json(job))}, {"tune", how.verb == "tune"}};
-  const auto reply = client.post(how.target, json_text(body));
+  const api::Submission submission{{to_json(job)}, how.verb == "tune"};
+  const auto reply = client.post(how.target, api::to_json(submission));
   if (!reply.ok() && reply.error().kind == ErrorKind::kNo) {
     return no(reply.error().message + "; 'trimtab " + how.verb + " --job " + how.path + session.flag() +
               " --replace' does so and starts this one. Or give this one another name");
@@ -64,9 +66,9 @@ Status submit_job(const Session& session, const Job& job, const Submission& how,
 }
 
 Status judge(const Followed& followed) {
-  const JobState& job = followed.last;
+  const api::Job& job = followed.last;
   if (followed.interrupted) return unavailable("interrupted; the job " + job.name + " was stopped");
-  if (job.phase == "failed") {
+  if (job.phase == Phase::kFailed) {
     return unavailable("the job " + job.name +
                        " failed: " + (job.failure.empty() ? "no reason was given" : job.failure));
   }
@@ -74,7 +76,7 @@ Status judge(const Followed& followed) {
     return unavailable("the job " + job.name + " is halted: " + job.failure +
                        ". Find out why, then give this command again: the job goes on from its last snapshot");
   }
-  if (job.phase == "stopped") return unavailable("the job " + job.name + " was stopped by somebody else");
+  if (job.phase == Phase::kStopped) return unavailable("the job " + job.name + " was stopped by somebody else");
   return {};
 }
 

@@ -3,16 +3,16 @@
 #include <CLI/CLI.hpp>
 
 #include "daemons/embedded.hpp"
-#include "jobs/job_state.hpp"
+#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
-std::int64_t connected_devices(const ClusterState& cluster) {
+std::int64_t connected_devices(const api::ClusterStatus& cluster) {
   std::int64_t devices = 0;
-  for (const NodeState& node : cluster.nodes) devices += node.state == "connected" ? node.devices : 0;
+  for (const api::Node& node : cluster.nodes) devices += node.state == "connected" ? node.devices : 0;
   return devices;
 }
 
@@ -23,7 +23,7 @@ std::string plural(std::int64_t count) {
 // A job waits for devices that may still come; where none can come of themselves that would be for ever.
 Status check_devices(const CoordinatorClient& client, std::int32_t needed, bool may_grow, Console& console) {
   TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
   const std::int64_t found = connected_devices(cluster);
   if (found >= needed) return {};
   const std::string message = "the job needs " + plural(needed) + ", but the cluster has " + plural(found);
@@ -99,7 +99,7 @@ Session::~Session() {
 
 Result<std::string> chosen_job(const CoordinatorClient& client, const std::string& wanted) {
   TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
   return choose_job(cluster, wanted);
 }
 

@@ -20,10 +20,11 @@ constexpr std::array<Column, 5> kColumns{{{"Computation", &StepTerms::computatio
                                           {"Idle", &StepTerms::idle_ms}}};
 
 bool is_told(const ReportTrial& trial) {
-  return std::ranges::any_of(trial.stages, [](const ReportStage& stage) { return stage.measured.has_value(); });
+  return std::ranges::any_of(trial.told.stages,
+                             [](const api::TrialStage& stage) { return stage.measured.has_value(); });
 }
 
-std::string cell(const ReportStage& stage, double StepTerms::*ms) {
+std::string cell(const api::TrialStage& stage, double StepTerms::*ms) {
   std::string text = stage.measured ? format_ms(*stage.measured.*ms) : "–";
   if (stage.predicted) text += " (" + format_ms(*stage.predicted.*ms) + ")";
   return "<td class=\"number\">" + escape(text) + "</td>";
@@ -31,10 +32,10 @@ std::string cell(const ReportStage& stage, double StepTerms::*ms) {
 
 std::string rows(const ReportTrial& trial) {
   std::string text;
-  for (std::size_t s = 0; s < trial.stages.size(); ++s) {
+  for (std::size_t s = 0; s < trial.told.stages.size(); ++s) {
     text += "<tr><td class=\"number\">" + (s == 0 ? escape(trial.id) : "") + "</td><td class=\"number\">" +
             std::to_string(s) + "</td>";
-    for (const Column& column : kColumns) text += cell(trial.stages[s], column.ms);
+    for (const Column& column : kColumns) text += cell(trial.told.stages[s], column.ms);
     text += "</tr>\n";
   }
   return text;

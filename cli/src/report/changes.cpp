@@ -8,24 +8,24 @@ namespace trimtab::cli {
 
 namespace {
 
-std::string noticed(const ReportDrift& drift) {
-  if (drift.by_look()) return "";
+std::string noticed(const api::Drift& drift) {
+  if (found_by_look(drift)) return "";
   return ", noticed at step " + std::to_string(drift.noticed_step) +
          (drift.during.empty() ? "" : " in " + drift.during) +
          (drift.what.empty() ? "; the cause is not known" : ": " + drift.what);
 }
 
-std::string drift_sentence(const ReportDrift& drift) {
+std::string drift_sentence(const api::Drift& drift) {
   return took(drift) + noticed(drift) + (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
 }
 
-std::string went_on(const ReportResize& resize) {
+std::string went_on(const api::Resize& resize) {
   const std::string who = resize.joined.empty() ? "without " + resize.lost : "with " + resize.joined;
   return "At step " + std::to_string(resize.step) + " the job went on " + who + ", on " +
          std::to_string(resize.devices) + " devices";
 }
 
-std::string resize_sentence(const ReportResize& resize) {
+std::string resize_sentence(const api::Resize& resize) {
   return went_on(resize) + (resize.outcome.empty() ? "." : ": " + resize.outcome + ".");
 }
 
@@ -48,8 +48,12 @@ bool is_first_after(const ReportData& report, std::size_t trial, std::optional<s
 
 }  // namespace
 
-std::string took(const ReportDrift& drift) {
-  if (drift.by_look()) {
+bool found_by_look(const api::Drift& drift) {
+  return drift.before_ms == drift.after_ms;
+}
+
+std::string took(const api::Drift& drift) {
+  if (found_by_look(drift)) {
     return "At step " + std::to_string(drift.noticed_step) + " a look at the hardware found, while steps took what " +
            "they took, " + drift.what;
   }
@@ -59,17 +63,17 @@ std::string took(const ReportDrift& drift) {
 
 std::vector<std::string> changes_before(const ReportData& report, std::size_t trial) {
   std::vector<std::string> changes;
-  for (const ReportDrift& drift : report.drifts) {
+  for (const api::Drift& drift : report.told.drifts) {
     if (is_first_after(report, trial, drift.trials_before)) changes.push_back(took(drift));
   }
-  for (const ReportResize& resize : report.resizes) {
+  for (const api::Resize& resize : report.told.resizes) {
     if (is_first_after(report, trial, resize.trials_before)) changes.push_back(went_on(resize));
   }
   return changes;
 }
 
 bool initial_predates_change(const ReportData& report) {
-  if (report.compared) return false;
+  if (report.told.compared) return false;
   for (std::size_t i = 0; i < report.trials.size(); ++i) {
     if (!changes_before(report, i).empty()) return true;
   }
@@ -78,8 +82,8 @@ bool initial_predates_change(const ReportData& report) {
 
 std::string changes_section(const ReportData& report) {
   std::string items;
-  for (const ReportDrift& drift : report.drifts) items += "<li>" + escape(drift_sentence(drift)) + "</li>\n";
-  for (const ReportResize& resize : report.resizes) items += "<li>" + escape(resize_sentence(resize)) + "</li>\n";
+  for (const api::Drift& drift : report.told.drifts) items += "<li>" + escape(drift_sentence(drift)) + "</li>\n";
+  for (const api::Resize& resize : report.told.resizes) items += "<li>" + escape(resize_sentence(resize)) + "</li>\n";
   return section("What changed on the machine", items.empty() ? "" : "<ul>\n" + items + "</ul>\n");
 }
 

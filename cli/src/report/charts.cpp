@@ -92,8 +92,9 @@ std::vector<Attempt> attempts_of(const ReportData& report) {
   std::vector<Attempt> attempts{{"initial plan", report.initial.measured, true, false}};
   for (std::size_t i = 0; i < report.trials.size(); ++i) {
     const ReportTrial& trial = report.trials[i];
-    attempts.push_back({"trial " + trial.id + " (" + trial.state + ")", trial.run.measured, trial.state == "adopted",
-                        trial.state == "failed", !changes_before(report, i).empty()});
+    attempts.push_back({"trial " + trial.id + " (" + trial.told.state.text() + ")", trial.run.measured,
+                        trial.told.state == TrialState::kAdopted, trial.told.state == TrialState::kFailed,
+                        !changes_before(report, i).empty()});
   }
   return attempts;
 }
@@ -191,13 +192,14 @@ std::string convergence_chart(const ReportData& report) {
   return svg.str();
 }
 
-std::string loss_chart(const LossCheck& loss) {
+std::string loss_chart(const api::LossCheck& loss) {
   std::vector<double> losses;
   std::vector<double> steps;
   for (const auto* curve : {&loss.tuned, &loss.untuned}) {
-    for (const LossPoint& point : *curve) {
-      losses.push_back(point.loss);
-      steps.push_back(point.step);
+    for (const auto& [step, loss_there] : *curve) {
+      if (!loss_there) continue;
+      losses.push_back(*loss_there);
+      steps.push_back(static_cast<double>(step));
     }
   }
   if (losses.size() < 2) return "";
@@ -208,9 +210,11 @@ std::string loss_chart(const LossCheck& loss) {
           "Loss of each step of the tuned run and of the untuned one.");
   draw_y_axis(svg, y, "loss");
   draw_x_axis(svg, x, ticks(x.low, x.high, 6), "step");
-  const auto draw = [&](const std::vector<LossPoint>& curve, const char* css_class) {
+  const auto draw = [&](const std::vector<api::LossPoint>& curve, const char* css_class) {
     std::vector<std::pair<double, double>> line;
-    for (const LossPoint& point : curve) line.emplace_back(x(point.step), y(point.loss));
+    for (const auto& [step, loss_there] : curve) {
+      if (loss_there) line.emplace_back(x(static_cast<double>(step)), y(*loss_there));
+    }
     svg.polyline(line, css_class);
   };
   draw(loss.tuned, "series");

@@ -1,6 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <type_traits>
 
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
@@ -26,53 +31,68 @@ std::string scientific(double value) {
   return {text.data(), failure == std::errc{} ? end : text.data()};
 }
 
-std::string facts(const std::map<std::string, std::string>& texts) {
+// As JSON has a number, and as an explanation is told elsewhere.
+template <typename Part>
+std::map<std::string, std::string> texts_of(const Part& part) {
+  std::map<std::string, std::string> texts;
+  Part::fields([&](std::string_view name, auto member, api::Presence, std::string_view) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(part.*member)>>) {
+      texts.emplace(name, nlohmann::json(part.*member).dump());
+    }
+  });
+  return texts;
+}
+
+template <typename Part>
+std::string facts(const char* heading, const std::optional<Part>& part) {
+  if (!part) return "";
   std::string rows;
-  for (const auto& [name, value] : texts) rows += fact(words(name), value);
-  return rows.empty() ? "" : "<dl class=\"facts\">\n" + rows + "</dl>\n";
+  for (const auto& [name, value] : texts_of(*part)) rows += fact(words(name), value);
+  return std::string("<h3>") + heading + "</h3>\n<dl class=\"facts\">\n" + rows + "</dl>\n";
 }
 
 }  // namespace
 
-std::string loss_text(const LossCheck& loss) {
+std::string loss_text(const api::LossCheck& loss) {
   if (loss.steps <= 0) return loss.note.empty() ? "not compared with an untuned run" : loss.note;
   std::string text;
   if (loss.same_samples) text = *loss.same_samples ? "the same samples in the same order" : "different samples";
-  if (loss.max_difference) {
-    text += (text.empty() ? "" : "; ") + std::string("loss within ") + scientific(*loss.max_difference) +
-            " of the untuned run";
+  if (const auto difference = loss.max_abs_difference_to_untuned_run) {
+    text += (text.empty() ? "" : "; ") + std::string("loss within ") + scientific(*difference) + " of the untuned run";
   }
-  text += (text.empty() ? "" : " ") + std::string("over ") + format_number(loss.steps, 0) + " steps";
+  text +=
+      (text.empty() ? "" : " ") + std::string("over ") + format_number(static_cast<double>(loss.steps), 0) + " steps";
   return loss.note.empty() ? text : text + "; " + loss.note;
 }
 
 std::string loss_section(const ReportData& report) {
-  if (!report.loss) return "";
-  const bool compared = report.loss->steps > 0 && report.loss->same_samples.has_value();
-  const char* css = !compared ? "soft" : *report.loss->same_samples ? "good" : "bad";
-  std::string text = loss_text(*report.loss);
+  if (!report.told.loss) return "";
+  const api::LossCheck& loss = *report.told.loss;
+  const bool compared = loss.steps > 0 && loss.same_samples.has_value();
+  const char* css = !compared ? "soft" : *loss.same_samples ? "good" : "bad";
+  std::string text = loss_text(loss);
   text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
-  const std::string chart = loss_chart(*report.loss);
+  const std::string chart = loss_chart(loss);
   return section("Loss check", "<p class=\"" + std::string(css) + "\">" + escape(text) + ".</p>\n" +
                                    (chart.empty() ? "" : "<figure class=\"half\">\n" + chart + "</figure>\n"));
 }
 
 std::string explanation_section(const ReportData& report) {
   std::string body;
-  if (!report.explanation.empty()) body += "<pre>" + escape(report.explanation) + "</pre>\n";
+  const std::string explanation = report.told.search ? report.told.search->explanation : "";
+  if (!explanation.empty()) body += "<pre>" + escape(explanation) + "</pre>\n";
   return section("Why this plan", body);
 }
 
 std::string provenance_section(const ReportData& report) {
   std::string body = "<dl class=\"facts\">\n";
-  body += "<dt>fingerprint</dt><dd><code>" + escape(report.fingerprint.empty() ? "unknown" : report.fingerprint) +
-          "</code></dd>\n";
-  if (!report.mode.empty()) body += fact("mode", report.mode);
-  if (!report.conclusion.empty()) body += fact("tuning ended", report.conclusion);
+  body += "<dt>fingerprint</dt><dd><code>" +
+          escape(report.told.fingerprint.empty() ? "unknown" : report.told.fingerprint) + "</code></dd>\n";
+  if (!report.told.mode.empty()) body += fact("mode", report.told.mode);
+  if (!report.told.conclusion.empty()) body += fact("tuning ended", report.told.conclusion);
   body += "</dl>\n";
-  if (!report.profiled.empty()) body += "<h3>Profile</h3>\n" + facts(report.profiled);
-  if (!report.search.empty()) body += "<h3>Search</h3>\n" + facts(report.search);
-  if (!report.noise.empty()) body += "<h3>Noise of measured steps</h3>\n" + facts(report.noise);
+  body += facts("Profile", report.told.profiled) + facts("Search", report.told.search) +
+          facts("Noise of measured steps", report.told.noise);
   return section("Where these numbers hold", body);
 }
 

@@ -14,7 +14,7 @@ std::string section(std::string_view title, const std::string& body) {
 std::string report_html(const ReportData& report) {
   std::string page = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  page += "<title>" + escape(report.job) + " — Trimtab report</title>\n";
+  page += "<title>" + escape(report.told.job) + " — Trimtab report</title>\n";
   page += "<style>" + std::string(chart_style()) + std::string(report_style()) + "</style>\n</head>\n<body>\n";
   page += headline_section(report) + "<main>\n";
   page += time_section(report) + timelines_section(report) + trials_section(report) + charts_section(report);

@@ -32,10 +32,12 @@ namespace trimtab::cli {
 // Measured time of each trial and of the incumbent; "" without a measured trial.
 [[nodiscard]] std::string convergence_chart(const ReportData& report);
 // Loss over steps of both runs; "" without any.
-[[nodiscard]] std::string loss_chart(const LossCheck& loss);
+[[nodiscard]] std::string loss_chart(const api::LossCheck& loss);
 
+// A look at the hardware found it, and no step.
+[[nodiscard]] bool found_by_look(const api::Drift& drift);
 // "From step 474 on a step took 1928 ms instead of 1009 ms", or what a look at the hardware found.
-[[nodiscard]] std::string took(const ReportDrift& drift);
+[[nodiscard]] std::string took(const api::Drift& drift);
 // What the machine or the devices went through between the trial before and this one, a sentence without a full stop
 // each: times before and after it are of different machines. REQUIRES: trial < report.trials.size().
 [[nodiscard]] std::vector<std::string> changes_before(const ReportData& report, std::size_t trial);
@@ -44,13 +46,13 @@ namespace trimtab::cli {
 // "374 ms (371 to 377)"; "not measured".
 [[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
 // "1.37x, 95 % interval 1.31 to 1.42"
-[[nodiscard]] std::string speedup_text(const Interval& speedup);
+[[nodiscard]] std::string speedup_text(const api::Ratio& speedup);
 // "microbatch 4; [0, 18) dp2: predicted 658 ms, differs from trial 2 …"
 [[nodiscard]] std::string not_tried_text(const ReportNotTried& plan);
 // Whether it was measured in turn and the interval excludes "no gain".
 [[nodiscard]] bool is_gain(const ReportData& report);
 // "the same samples in the same order; loss within 0 of the untuned run over 40 steps".
-[[nodiscard]] std::string loss_text(const LossCheck& loss);
+[[nodiscard]] std::string loss_text(const api::LossCheck& loss);
 
 // <section> with a heading; "" for an empty body.
 [[nodiscard]] std::string section(std::string_view title, const std::string& body);

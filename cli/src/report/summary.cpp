@@ -22,23 +22,23 @@ bool kept_initial(const ReportData& report) {
   return semantic_hash(*report.adopted->plan) == semantic_hash(*report.initial.plan);
 }
 
-bool is_sure(const std::optional<Interval>& gain) {
-  return gain && gain->low.value_or(gain->value) > 1.0;
+bool is_sure(const std::optional<api::Ratio>& gain) {
+  return gain && gain->low.value_or(gain->ratio) > 1.0;
 }
 
 // Since the machine changed under the job.
 bool gained_again(const ReportData& report) {
-  return !report.drifts.empty() && is_sure(report.retuned);
+  return !report.told.drifts.empty() && is_sure(report.told.retuned);
 }
 
 // Of each time that the job was tuned, the first one first; nothing where no plan was adopted.
-std::vector<std::optional<Interval>> gains(const ReportData& report) {
-  std::vector<std::optional<Interval>> all;
-  if (!report.resizes.empty()) return all;  // what was gained on other nodes is not stored
-  for (const ReportDrift& drift : report.drifts) {
+std::vector<std::optional<api::Ratio>> gains(const ReportData& report) {
+  std::vector<std::optional<api::Ratio>> all;
+  if (!report.told.resizes.empty()) return all;  // what was gained on other nodes is not stored
+  for (const api::Drift& drift : report.told.drifts) {
     if (drift.trials_before) all.push_back(drift.gained_before);
   }
-  if (!all.empty()) all.push_back(report.retuned);
+  if (!all.empty()) all.push_back(report.told.retuned);
   return all;
 }
 
@@ -51,7 +51,7 @@ std::string gained_before(const ReportData& report) {
   const auto all = gains(report);
   const auto last = std::ranges::find_if(all.rbegin(), all.rend(), is_sure);
   const bool at_first = std::next(last) == all.rend();
-  return (at_first ? "" : "Tuned again: ") + format_fixed((*last)->value, 2) + "× faster";
+  return (at_first ? "" : "Tuned again: ") + format_fixed((*last)->ratio, 2) + "× faster";
 }
 
 std::string story(const ReportData& report) {
@@ -60,7 +60,7 @@ std::string story(const ReportData& report) {
       all.front() ? "The first tuning found a plan " + speedup_text(*all.front()) + " as fast as the initial one. "
                   : "";
   std::size_t time = 0;
-  for (const ReportDrift& drift : report.drifts) {
+  for (const api::Drift& drift : report.told.drifts) {
     if (!drift.trials_before) continue;
     const auto& gain = all[++time];
     text += took(drift) + ": " +
@@ -71,12 +71,12 @@ std::string story(const ReportData& report) {
 }
 
 std::string headline(const ReportData& report) {
-  if (!report.failure.empty()) return "The job failed";
-  if (gained_again(report)) return "Tuned again: " + format_fixed(report.retuned->value, 2) + "× faster";
-  if (is_gain(report)) return format_fixed(report.speedup->value, 2) + "× faster";
+  if (!report.told.failure.empty()) return "The job failed";
+  if (gained_again(report)) return "Tuned again: " + format_fixed(report.told.retuned->ratio, 2) + "× faster";
+  if (is_gain(report)) return format_fixed(report.told.speedup->ratio, 2) + "× faster";
   if (gained_once(report)) return gained_before(report);
   if (kept_initial(report)) return report.recommended ? "A faster plan is recommended" : "The initial plan stays";
-  return report.compared && report.speedup ? "No certain gain" : "No speed-up was measured";
+  return report.told.compared && report.told.speedup ? "No certain gain" : "No speed-up was measured";
 }
 
 std::string time_of(const ReportRun& run) {
@@ -85,26 +85,27 @@ std::string time_of(const ReportRun& run) {
 }
 
 std::string lead(const ReportData& report) {
-  if (!report.failure.empty()) return report.failure;
+  if (!report.told.failure.empty()) return report.told.failure;
   if (!gained_again(report) && !is_gain(report) && gained_once(report)) return story(report);
   if (kept_initial(report))
-    return report.conclusion.empty() ? "No other plan was adopted." : "Tuning ended: " + report.conclusion + ".";
+    return report.told.conclusion.empty() ? "No other plan was adopted."
+                                          : "Tuning ended: " + report.told.conclusion + ".";
   std::string text;
   if (gained_again(report)) {
-    const auto last = std::ranges::find_if(report.drifts.rbegin(), report.drifts.rend(),
-                                           [](const ReportDrift& one) { return one.trials_before.has_value(); });
-    const ReportDrift& drift = last == report.drifts.rend() ? report.drifts.back() : *last;
-    const std::string gain = ". What was adopted since is " + speedup_text(*report.retuned) +
+    const auto last = std::ranges::find_if(report.told.drifts.rbegin(), report.told.drifts.rend(),
+                                           [](const api::Drift& one) { return one.trials_before.has_value(); });
+    const api::Drift& drift = last == report.told.drifts.rend() ? report.told.drifts.back() : *last;
+    const std::string gain = ". What was adopted since is " + speedup_text(*report.told.retuned) +
                              " as fast as the plan before, measured in turn.";
-    if (drift.by_look())
+    if (found_by_look(drift))
       return "The machine changed: at step " + std::to_string(drift.noticed_step) + " " + drift.what + gain;
     return "The machine changed: from step " + std::to_string(drift.since_step) + " on a step took " +
            format_ms(drift.after_ms) + " instead of " + format_ms(drift.before_ms) + gain;
   }
   if (report.adopted)
     text = "An iteration took " + time_of(report.initial) + ", now " + time_of(*report.adopted) + ". ";
-  if (report.speedup && report.compared)
-    text += "Speed-up " + speedup_text(*report.speedup) + ", both plans measured in turn in one run.";
+  if (report.told.speedup && report.told.compared)
+    text += "Speed-up " + speedup_text(*report.told.speedup) + ", both plans measured in turn in one run.";
   return text.empty() ? "The job ran without a measured comparison of plans." : text;
 }
 
@@ -123,15 +124,16 @@ std::string initial_remark(const ReportData& report) {
 
 std::string trial_remark(const ReportData& report) {
   int adopted = 0;
-  for (const ReportTrial& trial : report.trials) adopted += trial.state == "adopted" ? 1 : 0;
+  for (const ReportTrial& trial : report.trials) adopted += trial.told.state == TrialState::kAdopted ? 1 : 0;
   return std::to_string(adopted) + " adopted";
 }
 
 std::string error_value(const ReportData& report) {
-  if (!report.error_before && !report.error_after) return "unknown";
-  if (!report.error_after) return format_percent(*report.error_before);
-  if (!report.error_before) return format_percent(*report.error_after);
-  return format_percent(*report.error_before) + " → " + format_percent(*report.error_after);
+  const auto& [before, after, plans] = report.told.prediction_error;
+  if (!before && !after) return "unknown";
+  if (!after) return format_percent(*before);
+  if (!before) return format_percent(*after);
+  return format_percent(*before) + " → " + format_percent(*after);
 }
 
 std::string tiles(const ReportData& report) {
@@ -140,7 +142,7 @@ std::string tiles(const ReportData& report) {
   if (report.adopted) text += tile("Adopted plan", time_of(*report.adopted), interval_remark(*report.adopted));
   text += tile("Trials", std::to_string(report.trials.size()), trial_remark(report));
   text += tile("Prediction error", error_value(report), "before and after calibration");
-  if (report.seconds) text += tile("Whole run", format_ms(*report.seconds * 1000), "");
+  if (report.told.seconds) text += tile("Whole run", format_ms(*report.told.seconds * 1000), "");
   return text + "</dl>\n";
 }
 
@@ -151,8 +153,8 @@ std::string measured_text(const std::optional<Measured>& measured) {
   return format_ms(measured->mean) + " (" + format_ms(measured->low) + " to " + format_ms(measured->high) + ")";
 }
 
-std::string speedup_text(const Interval& speedup) {
-  std::string text = format_fixed(speedup.value, 2) + "×";
+std::string speedup_text(const api::Ratio& speedup) {
+  std::string text = format_fixed(speedup.ratio, 2) + "×";
   if (speedup.low && speedup.high) {
     text += " (95 % interval " + format_fixed(*speedup.low, 2) + " to " + format_fixed(*speedup.high, 2) + ")";
   }
@@ -160,14 +162,14 @@ std::string speedup_text(const Interval& speedup) {
 }
 
 bool is_gain(const ReportData& report) {
-  return report.compared && is_sure(report.speedup);
+  return report.told.compared && is_sure(report.told.speedup);
 }
 
 std::string headline_section(const ReportData& report) {
   const std::string css = is_gain(report) || gained_again(report) || gained_once(report) ? " class=\"good\"" : "";
-  return "<header>\n<p class=\"brand\">Trimtab <span>report of the job</span> " + escape(report.job) + "</p>\n<h1" +
-         css + ">" + escape(headline(report)) + "</h1>\n<p class=\"lead\">" + escape(lead(report)) + "</p>\n" +
-         tiles(report) + "</header>\n";
+  return "<header>\n<p class=\"brand\">Trimtab <span>report of the job</span> " + escape(report.told.job) +
+         "</p>\n<h1" + css + ">" + escape(headline(report)) + "</h1>\n<p class=\"lead\">" + escape(lead(report)) +
+         "</p>\n" + tiles(report) + "</header>\n";
 }
 
 }  // namespace trimtab::cli

@@ -19,8 +19,9 @@ std::string run_text(const char* name, const ReportRun& run) {
 }
 
 std::string gain_text(const ReportData& report) {
-  if (!report.speedup || !report.compared) return "not measured: initial and adopted plan were not run in turn";
-  return speedup_text(*report.speedup);
+  if (!report.told.speedup || !report.told.compared)
+    return "not measured: initial and adopted plan were not run in turn";
+  return speedup_text(*report.told.speedup);
 }
 
 std::string trials_table(const ReportData& report) {
@@ -30,8 +31,9 @@ std::string trials_table(const ReportData& report) {
     for (const std::string& change : changes_before(report, i)) table.add_line(change + ":");
     const ReportTrial& trial = report.trials[i];
     table.add({trial.id, trial.run.predicted_ms ? format_ms(*trial.run.predicted_ms) : "-",
-               trial.run.measured ? format_ms(trial.run.measured->mean) : "-", trial.state, trial.reason,
-               trial.switch_ms ? format_ms(*trial.switch_ms) : "-", trial.run.plan ? one_line(*trial.run.plan) : ""});
+               trial.run.measured ? format_ms(trial.run.measured->mean) : "-", trial.told.state.text(),
+               trial.told.reason, trial.told.cost.switch_ms ? format_ms(*trial.told.cost.switch_ms) : "-",
+               trial.run.plan ? one_line(*trial.run.plan) : ""});
   }
   return table.empty() ? "" : table.str(2);
 }
@@ -48,9 +50,9 @@ std::string not_tried_lines(const ReportData& report) {
 }
 
 std::string error_text(const ReportData& report) {
-  if (!report.error_before || !report.error_after) return "";
-  return "prediction error  " + format_percent(*report.error_before) + " before calibration, " +
-         format_percent(*report.error_after) + " after\n";
+  const auto& [before, after, plans] = report.told.prediction_error;
+  if (!before || !after) return "";
+  return "prediction error  " + format_percent(*before) + " before calibration, " + format_percent(*after) + " after\n";
 }
 
 }  // namespace
@@ -61,20 +63,20 @@ std::string report_text(const ReportData& report) {
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
   if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
   text += "speed-up          " + gain_text(report) + "\n";
-  for (const ReportDrift& drift : report.drifts) {
+  for (const api::Drift& drift : report.told.drifts) {
     if (!drift.gained_before) continue;
     text += "until step " + std::to_string(drift.since_step) + " ";
     text.resize(std::max<std::size_t>(text.size(), text.rfind('\n') + 1 + kColumn), ' ');
     text += speedup_text(*drift.gained_before) + " as fast as the plan that tuning began from\n";
   }
-  if (report.retuned) text += "tuned again       " + speedup_text(*report.retuned) + " as fast as the plan before\n";
+  if (report.told.retuned)
+    text += "tuned again       " + speedup_text(*report.told.retuned) + " as fast as the plan before\n";
   text += error_text(report);
-  if (report.overhead && !report.trials.empty()) {
-    const ReportOverhead& cost = *report.overhead;
-    text += "tuning cost       " + overhead_text(cost.ms, cost.share, cost.allowed_share) + "\n";
+  if (report.told.overhead && !report.trials.empty()) {
+    text += "tuning cost       " + overhead_text(*report.told.overhead) + "\n";
   }
-  if (report.loss) text += "loss check        " + loss_text(*report.loss) + "\n";
-  if (!report.conclusion.empty()) text += "tuning ended      " + report.conclusion + "\n";
+  if (report.told.loss) text += "loss check        " + loss_text(*report.told.loss) + "\n";
+  if (!report.told.conclusion.empty()) text += "tuning ended      " + report.told.conclusion + "\n";
   return text + trials_table(report) + not_tried_lines(report);
 }
 

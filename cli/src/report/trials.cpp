@@ -12,30 +12,32 @@ std::string cell(const std::string& text, const char* css_class) {
 }
 
 std::string verdict(const ReportTrial& trial) {
-  const char* css = trial.state == "adopted" ? "tight good" : trial.state == "failed" ? "tight bad" : "tight";
-  return cell(trial.state.empty() ? "unknown" : trial.state, css);
+  const char* css = trial.told.state == TrialState::kAdopted  ? "tight good"
+                    : trial.told.state == TrialState::kFailed ? "tight bad"
+                                                              : "tight";
+  return cell(trial.told.state.text().empty() ? "unknown" : trial.told.state.text(), css);
 }
 
 std::string why(const ReportTrial& trial) {
-  if (trial.message.empty()) return trial.reason;
-  return trial.reason.empty() ? trial.message : trial.reason + ": " + trial.message;
+  if (trial.told.message.empty()) return trial.told.reason;
+  return trial.told.reason.empty() ? trial.told.message : trial.told.reason + ": " + trial.told.message;
 }
 
-std::string speedup(const Interval& ratio) {
-  std::string text = format_fixed(ratio.value, 2) + "×";
+std::string speedup(const api::Ratio& ratio) {
+  std::string text = format_fixed(ratio.ratio, 2) + "×";
   if (ratio.low && ratio.high) text += " (" + format_fixed(*ratio.low, 2) + " to " + format_fixed(*ratio.high, 2) + ")";
   return text;
 }
 
 std::string row(const ReportTrial& trial) {
   const ReportRun& run = trial.run;
-  std::string text = trial.state == "adopted" ? "<tr class=\"won\">" : "<tr>";
+  std::string text = trial.told.state == TrialState::kAdopted ? "<tr class=\"won\">" : "<tr>";
   text += cell(trial.id, "number") + cell(run.plan ? one_line(*run.plan) : "not recorded", "plan");
   text += cell(run.predicted_ms ? format_ms(*run.predicted_ms) : "–", "number");
   text += cell(run.measured ? measured_text(run.measured) : "–", "spread");
   text += cell(trial.speedup ? speedup(*trial.speedup) : "–", "spread");
   text += verdict(trial) + cell(why(trial), "why");
-  return text + cell(trial.switch_ms ? format_ms(*trial.switch_ms) : "–", "number") + "</tr>\n";
+  return text + cell(trial.told.cost.switch_ms ? format_ms(*trial.told.cost.switch_ms) : "–", "number") + "</tr>\n";
 }
 
 std::string change_rows(const ReportData& report, std::size_t trial) {

@@ -18,15 +18,9 @@ class Fetch {
 
   // Everything that has come by now; true when that was all.
   Result<bool> look() {
-    TRIMTAB_TRY(std::string body, source_.state());
-    struct State {
-      std::uint64_t chunks;
-      bool done;
-    };
-    TRIMTAB_TRY(const State state, reading(body, [](const nlohmann::json& document) {
-                  return State{document.value("chunks", std::uint64_t{0}), document.value("state", "") == "done"};
-                }));
-    fetched_.state_json = std::move(body);
+    TRIMTAB_TRY(const std::string body, source_.state());
+    TRIMTAB_TRY(fetched_.state, read_reply<api::Trace>(body));
+    const api::Trace& state = fetched_.state;
     while (next_ < state.chunks && !(fetched_.interrupted = interrupted_())) {
       TRIMTAB_TRY(const std::string frame, source_.chunk(next_));
       wire::FromAgent message;
@@ -36,7 +30,7 @@ class Fetch {
       wait_.came(clock_.monotonic());
     }
     fetched_.interrupted = fetched_.interrupted || interrupted_();
-    const bool done = state.done && next_ >= state.chunks;
+    const bool done = state.state == api::TraceState::kDone && next_ >= state.chunks;
     fetched_.given_up = !done && !fetched_.interrupted && wait_.over(clock_.monotonic());
     return done || fetched_.interrupted || fetched_.given_up;
   }

@@ -8,18 +8,19 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "schema/api/trace.hpp"
 #include "trace/events.hpp"
 
 namespace trimtab::cli {
 
 // Where a trace comes from; the coordinator's two answers (docs/protocols.md, "Traces"). Each is bounded in time.
 struct TraceSource {
-  std::function<Result<std::string>()> state;               // the trace's JSON
+  std::function<Result<std::string>()> state;               // an api::Trace
   std::function<Result<std::string>(std::uint64_t)> chunk;  // empty when it has not come
 };
 
 struct FetchedTrace {
-  std::string state_json = "{}";  // the last one that came
+  api::Trace state;  // the last one that came
   bool interrupted = false;
   bool given_up = false;  // the coordinator answered, but for TraceWait::kPatience nothing new came
   std::string lost;       // why the coordinator could not be asked any more; what had come is in the events

@@ -5,14 +5,11 @@
 #include "jobs/audit_text.hpp"
 #include "jobs/reply_document.hpp"
 #include "jobs/session.hpp"
-#include "json_text.hpp"
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 
 namespace {
-
-using nlohmann::json;
 
 struct Arguments {
   SessionFlags session;
@@ -22,30 +19,23 @@ struct Arguments {
 };
 
 // The coordinator gives a page at a time; what is printed is all.
-Result<json> read_all(const CoordinatorClient& client, const Arguments& arguments) {
-  json all = json::array();
+Result<api::Audit> read_all(const CoordinatorClient& client, const Arguments& arguments) {
+  api::Audit all;
   std::int64_t after = arguments.after;
   while (true) {
     TRIMTAB_TRY(const std::string body,
                 client.get("/v1/audit?after=" + std::to_string(after) + "&job=" + percent_encoded(arguments.job)));
-    TRIMTAB_TRY(const std::vector<AuditEntry> page, parse_audit(body));
-    if (page.empty() || page.back().entry <= after) return json{{"entries", all}};
-    after = page.back().entry;
-    TRIMTAB_TRY(const json document, parse_reply(body));
-    for (const json& entry : document.at("entries")) all.push_back(entry);
+    TRIMTAB_TRY(const api::Audit page, read_reply<api::Audit>(body));
+    if (page.entries.empty() || page.entries.back().entry <= after) return all;
+    after = page.entries.back().entry;
+    all.entries.insert(all.entries.end(), page.entries.begin(), page.entries.end());
   }
 }
 
 Result<int> audit(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
-  TRIMTAB_TRY(const json all, read_all(client, arguments));
-  const std::string text = json_text(all);
-  if (arguments.json) {
-    console.out << text << "\n";
-    return 0;
-  }
-  TRIMTAB_TRY(const std::vector<AuditEntry> entries, parse_audit(text));
-  console.out << describe(entries);
+  TRIMTAB_TRY(const api::Audit all, read_all(client, arguments));
+  console.out << (arguments.json ? api::to_json(all) + "\n" : describe(all.entries));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "jobs/progress.hpp"
+#include "jobs/reply_document.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
 #include "plans/plan_text.hpp"
@@ -35,7 +36,7 @@ Result<int> give(const Order& order, const Arguments& arguments, Console& consol
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
   TRIMTAB_TRY(const std::string name, chosen_job(client, arguments.job));
   TRIMTAB_TRY(const std::string body, client.post(job_target(name, order.path), "", arguments.why));
-  TRIMTAB_TRY(const JobState job, parse_job_state(body));
+  TRIMTAB_TRY(const api::Job job, read_reply<api::Job>(body));
   const std::string held = job.held_by.empty() ? "" : " (" + printable(job.held_by) + ")";
   console.out << (arguments.json ? body : "job " + printable(name) + ": " + progress_line(job, 120) + held) << "\n";
   if (job.storage_failure.empty()) return 0;

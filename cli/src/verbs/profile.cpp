@@ -32,12 +32,11 @@ Result<int> profile(const Arguments& arguments, Console& console) {
   if (!followed.ok()) return followed.error();
   TRIMTAB_TRY_STATUS(judge(*followed));
   TRIMTAB_TRY(const std::string body, session->client().get(job_target(job.name)));
-  TRIMTAB_TRY(const std::string fingerprint,
-              reading(body, [](const nlohmann::json& document) { return document.value("fingerprint", ""); }));
+  TRIMTAB_TRY(const api::Job measured, read_reply<api::Job>(body));
   if (arguments.json) {
-    console.out << json_text({{"job", job.name}, {"fingerprint", fingerprint}}) << "\n";
+    console.out << json_text({{"job", job.name}, {"fingerprint", measured.fingerprint}}) << "\n";
   } else {
-    console.out << "the costs of " << job.name << " are measured, fingerprint " << fingerprint << "\n";
+    console.out << "the costs of " << job.name << " are measured, fingerprint " << measured.fingerprint << "\n";
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "jobs/reply_document.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
 #include "verbs/verb.hpp"
@@ -17,7 +18,7 @@ struct Arguments {
 Result<int> status(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
   TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const ClusterState cluster, parse_cluster_state(body));
+  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
   console.out << (arguments.json ? body + "\n" : describe(cluster));
   return 0;
 }

@@ -4,7 +4,8 @@
 #include <thread>
 
 #include "jobs/interrupt.hpp"
-#include "jobs/live_state.hpp"
+#include "jobs/live_text.hpp"
+#include "jobs/reply_document.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
 #include "verbs/verb.hpp"
@@ -22,7 +23,7 @@ struct Arguments {
   bool json = false;
 };
 
-std::string page_of(const JobState& job, const std::vector<LiveRank>& ranks) {
+std::string page_of(const api::Job& job, const std::vector<api::LiveRank>& ranks) {
   return describe(job) + "\n" + describe(ranks);
 }
 
@@ -33,15 +34,15 @@ Result<int> top(const Arguments& arguments, Console& console) {
   while (!InterruptGuard::interrupted()) {
     TRIMTAB_TRY(const std::string body, client.get(job_target(name)));
     TRIMTAB_TRY(const std::string live, client.get(job_target(name, "/live")));
-    TRIMTAB_TRY(const JobState job, parse_job_state(body));
+    TRIMTAB_TRY(const api::Job job, read_reply<api::Job>(body));
     if (arguments.json) {
       console.out << R"({"job":)" << body << R"(,"live":)" << live << "}" << std::endl;
     } else {
-      TRIMTAB_TRY(const std::vector<LiveRank> ranks, parse_live_ranks(live));
+      TRIMTAB_TRY(const api::LiveJob ranks, read_reply<api::LiveJob>(live));
       // On a terminal the page is drawn over the last one; elsewhere pages follow each other.
       const bool redraw = console.out_is_terminal && !arguments.once;
-      console.out << (redraw ? "\x1b[H\x1b[2J" : "") << page_of(job, ranks) << (arguments.once || redraw ? "" : "\n")
-                  << std::flush;
+      console.out << (redraw ? "\x1b[H\x1b[2J" : "") << page_of(job, ranks.ranks)
+                  << (arguments.once || redraw ? "" : "\n") << std::flush;
     }
     if (arguments.once || !job.active) return 0;
     if (!console.out) return unavailable("nobody reads the output");

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -23,8 +23,6 @@ namespace trimtab::cli {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr double kDefaultSeconds = 2;
 constexpr auto kPoll = std::chrono::milliseconds(100);
 constexpr Nanoseconds kLongestSteps = std::chrono::seconds(120);  // agents give up steps that have not come by then
@@ -37,13 +35,6 @@ struct Arguments {
   std::uint32_t steps = 0;
   bool json = false;
 };
-
-Result<json> parsed(const Result<std::string>& body) {
-  if (!body.ok()) return body.error();
-  TRIMTAB_TRY(json document, parse_reply(*body));
-  if (document.is_object()) return document;
-  return not_understood("it is no JSON object");
-}
 
 // A file that only exists under its name when it is whole.
 class WholeFile {
@@ -99,58 +90,54 @@ class RunningTrace {
   bool lost_ = false;
 };
 
+using Remarks = std::vector<std::string>;
+
+std::string count_of(std::uint64_t records, const std::string& fate) {
+  return std::to_string(records) + " records " + fate;
+}
+
+void remark_on(const api::TracedRank& rank, const std::string& node, Remarks& remarks) {
+  const auto say = [&](const std::string& what) {
+    remarks.push_back("rank " + std::to_string(rank.rank) + " on " + node + ": " + what);
+  };
+  if (!rank.remark.empty()) say(rank.remark);
+  if (rank.truncated) say("truncated: it records more than a trace may hold");
+  if (rank.dropped > 0) say(count_of(rank.dropped, "dropped on the way"));
+  if (rank.ring_dropped > 0) say(count_of(rank.ring_dropped, "found their ring full"));
+}
+
+void remark_on(const api::TracedNode& node, bool given_up, Remarks& remarks) {
+  const auto say = [&](const std::string& what) { remarks.push_back("node " + node.node + ": " + what); };
+  if (!node.remark.empty()) say(node.remark);
+  if (node.remark.empty() && !node.clock_ahead_ns) {
+    say("its clock has not been compared with the coordinator's yet, its times are as they came");
+  }
+  if (given_up && !node.ended) say("it is silent");
+  if (node.ended && node.remark.empty() && node.ranks.empty()) say("no rank of this job has a record ring here");
+  for (const api::TracedRank& rank : node.ranks) remark_on(rank, node.node, remarks);
+}
+
 // What somebody who reads the file must know, in lines.
-std::vector<std::string> remarks_of(const FetchedTrace& fetched, const json& state, const TraceEvents& events) {
-  std::vector<std::string> remarks;
-  const auto say = [&](const std::string& who, const std::string& what) { remarks.push_back(who + ": " + what); };
+Remarks remarks_of(const FetchedTrace& fetched, const TraceEvents& events) {
+  Remarks remarks;
+  const std::uint64_t dropped = fetched.state.dropped;
+  const std::uint64_t malformed = events.counts().malformed;
   if (fetched.interrupted) remarks.emplace_back("interrupted: the rest was not fetched");
-  if (!fetched.lost.empty()) say("coordinator", "lost, the rest was not fetched: " + fetched.lost);
+  if (!fetched.lost.empty()) remarks.push_back("coordinator: lost, the rest was not fetched: " + fetched.lost);
   if (fetched.given_up) remarks.emplace_back("given up: not every node said that it is done");
-  if (const auto lost = state.value("dropped", std::uint64_t{0}); lost > 0) {
-    say("coordinator", std::to_string(lost) + " records dropped, this reader was too slow");
-  }
-  if (events.counts().malformed > 0) say("trace", std::to_string(events.counts().malformed) + " chunks made no sense");
-  for (const json& node : state.value("nodes", json::array())) {
-    const std::string name = node.value("node", "");
-    if (node.contains("remark")) say("node " + name, node.value("remark", ""));
-    if (!node.contains("remark") && !node.contains("clock_ahead_ns")) {
-      say("node " + name, "its clock has not been compared with the coordinator's yet, its times are as they came");
-    }
-    if (fetched.given_up && !node.value("ended", false)) say("node " + name, "it is silent");
-    if (node.value("ended", false) && !node.contains("remark") && node.value("ranks", json::array()).empty()) {
-      say("node " + name, "no rank of this job has a record ring here");
-    }
-    for (const json& rank : node.value("ranks", json::array())) {
-      const std::string who = "rank " + std::to_string(rank.value("rank", 0)) + " on " + name;
-      if (rank.contains("remark")) say(who, rank.value("remark", ""));
-      if (rank.value("truncated", false)) say(who, "truncated: it records more than a trace may hold");
-      if (const auto lost = rank.value("dropped", std::uint64_t{0}); lost > 0) {
-        say(who, std::to_string(lost) + " records dropped on the way");
-      }
-      if (const auto lost = rank.value("ring_dropped", std::uint64_t{0}); lost > 0) {
-        say(who, std::to_string(lost) + " records found their ring full");
-      }
-    }
-  }
+  if (dropped > 0) remarks.push_back("coordinator: " + count_of(dropped, "dropped, this reader was too slow"));
+  if (malformed > 0) remarks.push_back("trace: " + std::to_string(malformed) + " chunks made no sense");
+  for (const api::TracedNode& node : fetched.state.nodes) remark_on(node, fetched.given_up, remarks);
   return remarks;
 }
 
-json other_data(const std::string& job, const json& state, const std::vector<std::string>& remarks) {
-  return {{"producer", "trimtab " TRIMTAB_VERSION},
-          {"job", job},
-          {"remarks", remarks},
-          {"clocks",
-           "clock_ahead_ns, a node's clock less the coordinator's when the trace began, has been taken off the times "
-           "of its "
-           "records; the truth lies within clock_unsure_ns of it. A node without it has its own clock."},
-          {"nodes", state.value("nodes", json::array())}};
-}
+constexpr const char* kClocks =
+    "clock_ahead_ns, a node's clock less the coordinator's when the trace began, has been taken off the times of its "
+    "records; the truth lies within clock_unsure_ns of it. A node without it has its own clock.";
 
-void put_on_one_clock(const json& begun, TraceEvents& events) {
-  for (const json& node : begun.value("nodes", json::array())) {
-    if (node.contains("clock_ahead_ns")) {
-      events.set_clock(node.value("node", ""), node.value("clock_ahead_ns", std::int64_t{0}));
-    }
+void put_on_one_clock(const api::Trace& begun, TraceEvents& events) {
+  for (const api::TracedNode& node : begun.nodes) {
+    if (node.clock_ahead_ns) events.set_clock(node.node, *node.clock_ahead_ns);
   }
 }
 
@@ -162,16 +149,18 @@ Result<int> trace(const Arguments& arguments, Console& console) {
   if (!file.out()) return bad_input("-o: cannot write " + arguments.file + "; is there such a directory?");
   const double seconds = arguments.seconds > 0 ? arguments.seconds : kDefaultSeconds;
   const bool by_steps = arguments.steps > 0;
-  const json request = by_steps ? json{{"steps", arguments.steps}} : json{{"seconds", seconds}};
+  const api::TraceRequest request =
+      by_steps ? api::TraceRequest{std::nullopt, arguments.steps} : api::TraceRequest{seconds, std::nullopt};
   const Nanoseconds length = by_steps ? kLongestSteps : Nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-  TRIMTAB_TRY(const json begun, parsed(client.post(job_target(job, "/trace"), request.dump())));
-  RunningTrace running(client, begun.value("trace", std::uint64_t{0}));
+  TRIMTAB_TRY(const std::string reply, client.post(job_target(job, "/trace"), api::to_json(request)));
+  TRIMTAB_TRY(const api::Trace begun, read_reply<api::Trace>(reply));
+  RunningTrace running(client, begun.trace);
   TraceEvents events(file.out());
   put_on_one_clock(begun, events);
   const FetchedTrace fetched = running.fetch(length, events);
-  const json state = json::parse(fetched.state_json);
-  const std::vector<std::string> remarks = remarks_of(fetched, state, events);
-  events.finish(json_text(other_data(job, state, remarks)));
+  const Remarks remarks = remarks_of(fetched, events);
+  events.finish(
+      api::to_json(api::TraceRemarks{"trimtab " TRIMTAB_VERSION, job, remarks, kClocks, fetched.state.nodes}));
   if (events.counts().records == 0 && !fetched.lost.empty()) {
     return unavailable("lost the coordinator before anything of the trace had come: " + fetched.lost);
   }

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "jobs/reply_document.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
 #include "verbs/verb.hpp"
@@ -19,8 +20,8 @@ Result<int> trials(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
   TRIMTAB_TRY(const std::string job, chosen_job(client, arguments.job));
   TRIMTAB_TRY(const std::string body, client.get(job_target(job, "/trials?all=1")));
-  TRIMTAB_TRY(const std::vector<TrialState> list, parse_trials(body));
-  console.out << (arguments.json ? body + "\n" : "job " + job + "\n" + describe(list));
+  TRIMTAB_TRY(const api::Trials list, read_reply<api::Trials>(body));
+  console.out << (arguments.json ? body + "\n" : "job " + job + "\n" + describe(list.trials));
   return 0;
 }
 

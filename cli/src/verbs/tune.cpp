@@ -3,6 +3,7 @@
 
 #include "files.hpp"
 #include "jobs/interrupt.hpp"
+#include "jobs/job_state.hpp"
 #include "jobs/run_job.hpp"
 #include "report/html.hpp"
 #include "report/text.hpp"

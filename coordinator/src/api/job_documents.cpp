@@ -1,140 +1,131 @@
 #include "api/job_documents.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/request_body.hpp"
 #include "net/tokens.hpp"
-#include "report.hpp"
-#include "trial_stages.hpp"
+#include "schema/api/costs.hpp"
+#include "schema/api/history.hpp"
+#include "schema/api/job.hpp"
+#include "schema/api/status.hpp"
+#include "trial_documents.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-using nlohmann::json;
-
-std::string text(const json& document) {
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-json carried(const std::string& document) {
-  if (document.empty()) return nullptr;
-  json parsed = json::parse(document, nullptr, false);
-  return parsed.is_discarded() ? json(document) : parsed;
+std::string state_of(const Member& member) {
+  return member.lost ? "lost" : member.peer != 0 ? "connected" : "disconnected";
 }
 
 // An agent's instance is what another could pass itself off with.
-json nodes_json(const Services& services, const Caller& caller) {
-  json nodes = json::array();
+std::vector<api::Node> nodes_of(const Services& services, const Caller& caller) {
+  std::vector<api::Node> nodes;
   for (const auto& [name, member] : services.members.members()) {
-    const double silent = std::chrono::duration<double>(services.clock.monotonic() - member.heard).count();
-    nodes.push_back({{"name", name},
-                     {"state", member.lost        ? "lost"
-                               : member.peer != 0 ? "connected"
-                                                  : "disconnected"},
-                     {"devices", member.devices},
-                     {"memory_bytes", member.memory_bytes},
-                     {"fingerprint", member.fingerprint},
-                     {"release", member.release},
-                     {"kill_switch", member.kill_switch},
-                     {"tenant", member.tenant.empty() ? net::kEveryTenant : member.tenant},
-                     {"silent_s", silent}});
-    if (caller.sees_all()) nodes.back()["instance"] = member.instance;
+    api::Node& node = nodes.emplace_back();
+    node.name = name;
+    node.state = state_of(member);
+    node.devices = member.devices;
+    node.memory_bytes = member.memory_bytes;
+    node.fingerprint = member.fingerprint;
+    node.release = member.release;
+    node.kill_switch = member.kill_switch;
+    node.tenant = member.tenant.empty() ? net::kEveryTenant : member.tenant;
+    node.silent_s = std::chrono::duration<double>(services.clock.monotonic() - member.heard).count();
+    if (caller.sees_all()) node.instance = member.instance;
   }
   return nodes;
 }
 
-json summary_json(const JobRun& job) {
+api::JobSummary summary_of(const JobRun& job) {
   const TuningState& state = job.state();
   const Progress progress = job.progress();
-  return {
-      {"name", job.name()},
-      {"run", job.run()},
-      {"phase", to_string(state.phase)},
-      {"doing", to_string(state.doing)},
-      {"active", job.active()},
-      {"mode", to_string(state.job.mode)},
-      {"tenant", state.tenant},
-      {"tune", state.tune},
-      {"frozen", state.frozen},
-      {"held_by", job.held_by()},
-      {"waits_for", job.waits_for()},
-      {"progress", {{"done", progress.done}, {"total", progress.total}, {"what", progress.what}}},
-      {"step", state.step},
-      {"steps", state.job.steps},
-      {"loss", state.loss},
-      {"step_ms", state.step_ms},
-      {"trials", state.trials_begun()},
-      {"overhead",
-       {{"ms", state.overhead_ms()}, {"share", state.overhead_share()}, {"allowed_share", state.job.trials.overhead}}},
-      {"failure", state.failure},
-      {"conclusion", state.conclusion},
-      {"report_complete", job.report_complete()},
-      {"storage_failure", job.storage_failure()}};
+  return {.name = job.name(),
+          .run = job.run(),
+          .phase = state.phase,
+          .doing = state.doing,
+          .active = job.active(),
+          .mode = std::string(to_string(state.job.mode)),
+          .tenant = state.tenant,
+          .tune = state.tune,
+          .frozen = state.frozen,
+          .held_by = job.held_by(),
+          .waits_for = job.waits_for(),
+          .progress = {progress.done, progress.total, progress.what},
+          .step = state.step,
+          .steps = state.job.steps,
+          .loss = state.loss,
+          .step_ms = state.step_ms,
+          .trials = state.trials_begun(),
+          .overhead = overhead_of(state),
+          .failure = state.failure,
+          .conclusion = state.conclusion,
+          .report_complete = job.report_complete(),
+          .storage_failure = job.storage_failure()};
 }
 
-json jobs_json(const JobTable& jobs, const Caller& caller) {
-  json list = json::array();
+std::vector<api::JobSummary> summaries_of(const JobTable& jobs, const Caller& caller) {
+  std::vector<api::JobSummary> list;
   for (const auto& [name, job] : jobs.jobs()) {
-    if (caller.sees(job->state().tenant)) list.push_back(summary_json(*job));
+    if (caller.sees(job->state().tenant)) list.push_back(summary_of(*job));
   }
   return list;
 }
 
-json trial_summary(const Trial& trial) {
-  json phases = json::object();
-  for (const auto& [name, ms] : trial.switch_phases.named()) phases[name] = ms;
-  return {{"id", trial.id},
-          {"hash", trial.plan.hash},
-          {"plan", carried(trial.plan.json)},
-          {"state", to_string(trial.state)},
-          {"reason", trial.reason.text()},
-          {"message", trial.message},
-          {"predicted_ms", trial.predicted.mean_ms},
-          {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
-          {"measured_ms", trial.measured.mean_ms},
-          {"stages", trial_stages(trial)},
-          {"incumbent_ms", trial.incumbent.mean_ms},
-          {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
-          {"switch_ms", trial.switch_ms},
-          {"switch_phases_ms", std::move(phases)},
-          {"break_even_steps", trial.break_even_steps},
-          {"steps", trial.steps}};
+api::Trial document_of(const Trial& trial) {
+  return {.id = trial.id,
+          .hash = trial.plan.hash,
+          .plan = {{trial.plan.json}},
+          .state = trial.state,
+          .reason = trial.reason.text(),
+          .predicted_ms = trial.predicted.mean_ms,
+          .measured_ms = trial.measured.mean_ms,
+          .message = trial.message,
+          .predicted_interval_ms = interval_of(trial.predicted),
+          .stages = trial_stages(trial),
+          .incumbent_ms = trial.incumbent.mean_ms,
+          .speedup = document_of(trial.ratio),
+          .switch_ms = trial.switch_ms,
+          .switch_phases_ms = document_of(trial.switch_phases),
+          .break_even_steps = trial.break_even_steps,
+          .steps = trial.steps};
 }
 
-json earlier_trial_summary(const EarlierTrial& trial) {
-  return {{"id", trial.id},
-          {"hash", trial.plan_hash},
-          {"plan", nullptr},
-          {"state", trial.state},
-          {"reason", trial.reason},
-          {"predicted_ms", trial.predicted_ms},
-          {"measured_ms", trial.measured_ms}};
+api::Trial document_of(const EarlierTrial& trial) {
+  api::Trial document;
+  document.id = trial.id;
+  document.hash = trial.plan_hash;
+  document.state = api::Word<TrialState>(trial.state);
+  document.reason = trial.reason;
+  document.predicted_ms = trial.predicted_ms;
+  document.measured_ms = trial.measured_ms;
+  return document;
 }
 
-json job_json(const JobRun& job) {
+// What somebody may hope for: the incumbent's time, or that of a plan under trial which looks better.
+double best_prediction(const TuningState& state) {
+  const double best = state.incumbent_predicted.mean_ms;
+  if (state.trials.empty()) return best;
+  const double tried = state.trials.back().predicted.mean_ms;
+  return best > 0 ? std::min(best, tried) : tried;
+}
+
+api::Job document_of(const JobRun& job) {
   const TuningState& state = job.state();
-  json document = summary_json(job);
-  document["fingerprint"] = state.fingerprint;
-  document["launch"] = state.launch;
-  document["evaluations"] = state.search.evaluations;
-  document["incumbent"] = {{"hash", state.incumbent.hash},
-                           {"plan", carried(state.incumbent.json)},
-                           {"predicted_ms", state.incumbent_predicted.mean_ms},
-                           {"measured_ms", state.incumbent_measured.mean_ms}};
-  document["initial"] = {{"hash", state.initial.hash},
-                         {"predicted_ms", state.initial_predicted.mean_ms},
-                         {"measured_ms", state.initial_measured.mean_ms}};
-  double best = state.incumbent_predicted.mean_ms;
-  if (!state.trials.empty()) {
-    const double tried = state.trials.back().predicted.mean_ms;
-    best = best > 0 ? std::min(best, tried) : tried;
-  }
-  document["best_prediction_ms"] = best;
-  document["recommendation"] = carried(state.recommendation_json);
-  document["trial"] = state.has_trial() ? trial_summary(state.trials.back()) : json(nullptr);
-  document["awaiting_approval"] =
-      state.doing == Doing::kAwaitingApproval ? trial_summary(state.trials.back()) : json(nullptr);
+  api::Job document;
+  static_cast<api::JobSummary&>(document) = summary_of(job);
+  document.fingerprint = state.fingerprint;
+  document.launch = state.launch;
+  document.evaluations = state.search.evaluations;
+  document.incumbent = {state.incumbent.hash, api::CarriedPlan{{state.incumbent.json}},
+                        state.incumbent_predicted.mean_ms, state.incumbent_measured.mean_ms};
+  document.initial = {state.initial.hash, std::nullopt, state.initial_predicted.mean_ms,
+                      state.initial_measured.mean_ms};
+  document.best_prediction_ms = best_prediction(state);
+  document.recommendation.json = state.recommendation_json;
+  if (state.has_trial()) document.trial = document_of(state.trials.back());
+  if (state.doing == Doing::kAwaitingApproval) document.awaiting_approval = document_of(state.trials.back());
   return document;
 }
 
@@ -142,97 +133,87 @@ json job_json(const JobRun& job) {
 
 Result<Submission> parse_submission(const std::string& body) {
   const std::string needed = R"(the body must be {"job": {…}, "tune": true})";
-  TRIMTAB_TRY(const json document, parse_body(body, needed));
+  TRIMTAB_TRY(const nlohmann::json document, parse_body(body, needed));
   if (!document.contains("job")) return bad_input(needed);
   const auto tune = document.find("tune");
   if (tune != document.end() && !tune->is_boolean()) return bad_input("tune: true or false is needed");
   Submission submission;
   submission.tune = tune == document.end() || tune->get<bool>();
-  TRIMTAB_TRY(submission.job, parse_job(document["job"].dump(-1, ' ', false, json::error_handler_t::replace), "job"));
+  TRIMTAB_TRY(submission.job, parse_job(document["job"].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "job"));
   return submission;
 }
 
 std::string error_document(const std::string& message) {
-  return text({{"error", message}});
+  return api::to_json(api::Refusal{message});
 }
 
 std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up, const Caller& caller) {
-  return text({{"release", TRIMTAB_RELEASE},
-               {"protocol_version", kSpokenVersions.newest},
-               {"uptime_s", std::chrono::duration<double>(up).count()},
-               {"nodes", nodes_json(services, caller)},
-               {"jobs", jobs_json(jobs, caller)}});
+  return api::to_json(api::ClusterStatus{TRIMTAB_RELEASE, kSpokenVersions.newest,
+                                         std::chrono::duration<double>(up).count(), nodes_of(services, caller),
+                                         summaries_of(jobs, caller)});
 }
 
 std::string nodes_document(const Services& services, const Caller& caller) {
-  return text({{"nodes", nodes_json(services, caller)}});
+  return api::to_json(api::Nodes{nodes_of(services, caller)});
 }
 std::string jobs_document(const JobTable& jobs, const Caller& caller) {
-  return text({{"jobs", jobs_json(jobs, caller)}});
+  return api::to_json(api::Jobs{summaries_of(jobs, caller)});
 }
 
 std::string job_document(const JobRun& job) {
-  return text(job_json(job));
+  return api::to_json(document_of(job));
 }
 
 std::string submitted_document(const Submitted& submitted) {
-  json document = job_json(*submitted.job);
-  document["was_running"] = submitted.was_running;
-  return text(document);
+  api::Job document = document_of(*submitted.job);
+  document.was_running = submitted.was_running;
+  return api::to_json(document);
 }
 
 std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier) {
-  json trials = json::array();
-  for (const EarlierTrial& trial : earlier) trials.push_back(earlier_trial_summary(trial));
-  for (const Trial& trial : state.trials) trials.push_back(trial_summary(trial));
-  return text({{"trials", trials}});
+  api::Trials document;
+  for (const EarlierTrial& trial : earlier) document.trials.push_back(document_of(trial));
+  for (const Trial& trial : state.trials) document.trials.push_back(document_of(trial));
+  return api::to_json(document);
 }
 
 std::string events_document(const std::vector<StoredEvent>& events) {
-  json list = json::array();
-  for (const StoredEvent& event : events) {
-    list.push_back({{"sequence", event.sequence},
-                    {"at_ns", event.at_ns},
-                    {"kind", event.note.kind},
-                    {"text", event.note.text},
-                    {"data", carried(event.note.data_json)}});
+  api::Events document;
+  for (const StoredEvent& one : events) {
+    document.events.push_back({one.sequence, one.at_ns, one.note.kind, one.note.text, {one.note.data_json}});
   }
-  return text({{"events", list}});
+  return api::to_json(document);
 }
 
 std::string audit_document(const std::vector<StoredAudit>& entries) {
-  json list = json::array();
-  for (const StoredAudit& one : entries) {
-    json entry = {{"entry", one.entry},     {"at_ns", one.at_ns},   {"who", one.audit.who},
-                  {"what", one.audit.what}, {"job", one.audit.job}, {"why", one.audit.why}};
-    if (one.audit.run > 0) entry["run"] = one.audit.run;
-    list.push_back(std::move(entry));
+  api::Audit document;
+  for (const auto& [entry, at_ns, audit] : entries) {
+    document.entries.push_back({entry, at_ns, audit.who, audit.what, audit.job, audit.run, audit.why});
   }
-  return text({{"entries", list}});
+  return api::to_json(document);
 }
 
 std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs) {
-  json list = json::array();
+  api::Costs document{fingerprint, {}};
   for (const Cost& cost : costs) {
-    list.push_back({{"key", carried(to_json(cost.key))},
-                    {"source", to_text(cost.source)},
-                    {"unit", unit_of(cost.key.kind)},
-                    {"count", cost.statistics.count()},
-                    {"mean", cost.statistics.mean()},
-                    {"standard_error", cost.statistics.standard_error()},
-                    {"min", cost.statistics.min()},
-                    {"max", cost.statistics.max()},
-                    {"median", cost.statistics.median()}});
+    const Statistics& statistics = cost.statistics;
+    document.costs.push_back({{to_json(cost.key)},
+                              to_text(cost.source),
+                              std::string(unit_of(cost.key.kind)),
+                              statistics.count(),
+                              statistics.mean(),
+                              statistics.standard_error(),
+                              statistics.min(),
+                              statistics.max(),
+                              statistics.median()});
   }
-  return text({{"fingerprint", fingerprint}, {"costs", list}});
+  return api::to_json(document);
 }
 
 std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints) {
-  json list = json::array();
-  for (const Fingerprint& one : fingerprints) {
-    list.push_back({{"hash", hash(one)}, {"fingerprint", carried(to_json(one))}});
-  }
-  return text({{"fingerprints", list}});
+  api::Fingerprints document;
+  for (const Fingerprint& one : fingerprints) document.fingerprints.push_back({hash(one), {to_json(one)}});
+  return api::to_json(document);
 }
 
 }  // namespace trimtab::coordinator

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "agents/peer_text.hpp"
 #include "schema/step_number.hpp"
@@ -12,22 +11,21 @@ namespace trimtab::coordinator {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr int kMostStreams = 64;
 constexpr int kMostKernels = 16;
 constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kLongestClass = 64;
 
+// Numbers that are none are 0.
 double number(double value) {
   return std::isfinite(value) ? value : 0;
 }
 
-LiveRank::Stream stream_of(const wire::StreamActivity& said) {
+api::LiveStream stream_of(const wire::StreamActivity& said) {
   return {said.stream(), number(said.computation()), number(said.communication()), number(said.copy())};
 }
 
-LiveRank::Kernel kernel_of(const wire::BusyKernel& said) {
+api::BusyKernel kernel_of(const wire::BusyKernel& said) {
   return {first_of(said.name(), kLongestName),
           first_of(said.kernel_class(), kLongestClass),
           said.collective(),
@@ -36,67 +34,35 @@ LiveRank::Kernel kernel_of(const wire::BusyKernel& said) {
           static_cast<double>(said.mean_ns()) / 1e3};
 }
 
-LiveRank live_rank(const wire::RankActivity& said) {
-  LiveRank rank{.on_device = said.on_device(),
-                .steps = said.steps(),
-                .step = said.step(),
-                .detected = said.detected(),
-                .confidence = number(said.confidence()),
-                .kernels_per_step = said.kernels_per_step(),
-                .steps_measured = said.steps_measured(),
-                .steps_left_out = said.steps_left_out(),
-                .windows = said.windows(),
-                .step_seconds = number(said.step_seconds()),
-                .computation = number(said.computation()),
-                .exposed_communication = number(said.exposed_communication()),
-                .exposed_copy = number(said.exposed_copy()),
-                .idle = number(said.idle()),
-                .overlapped_communication = number(said.overlapped_communication()),
-                .streams = {},
-                .busiest = {}};
+void measure(const wire::RankActivity& said, api::LiveRank& rank) {
+  const double seconds = number(said.step_seconds());
+  rank.step_ms = seconds * 1e3;
+  rank.steps_per_second = seconds > 0 ? 1 / seconds : 0;
+  rank.shares = {number(said.computation()), number(said.exposed_communication()), number(said.exposed_copy()),
+                 number(said.idle()), number(said.overlapped_communication())};
+}
+
+// What is kept of one message.
+api::LiveRank live_rank(const wire::RankActivity& said, const std::string& node) {
+  api::LiveRank rank;
+  rank.rank = said.rank();
+  rank.node = node;
+  rank.source = said.on_device() ? "kernels" : "ranges";
+  rank.steps = said.steps();
+  if (said.step() >= 0) rank.step = said.step();
+  rank.step_found_by = said.detected() ? "period" : "ranges";
+  if (said.detected()) {
+    rank.confidence = number(said.confidence());
+    rank.kernels_per_step = said.kernels_per_step();
+  }
+  rank.steps_measured = said.steps_measured();
+  rank.steps_left_out = said.steps_left_out();
+  rank.windows_incomplete = said.windows();
+  if (rank.steps_measured > 0) measure(said, rank);
   for (int i = 0; i < std::min(said.streams_size(), kMostStreams); ++i)
     rank.streams.push_back(stream_of(said.streams(i)));
   for (int i = 0; i < std::min(said.busiest_size(), kMostKernels); ++i)
     rank.busiest.push_back(kernel_of(said.busiest(i)));
-  return rank;
-}
-
-json stream_json(const LiveRank::Stream& stream) {
-  return {{"stream", stream.stream},
-          {"computation", stream.computation},
-          {"communication", stream.communication},
-          {"copy", stream.copy}};
-}
-
-json kernel_json(const LiveRank::Kernel& kernel) {
-  return {{"name", kernel.name},   {"class", kernel.kernel_class}, {"collective", kernel.collective},
-          {"share", kernel.share}, {"count", kernel.count},        {"mean_us", kernel.mean_us}};
-}
-
-json rank_json(std::uint32_t number, const LiveRank& one) {
-  json rank = {{"rank", number},
-               {"source", one.on_device ? "kernels" : "ranges"},
-               {"steps", one.steps},
-               {"step_found_by", one.detected ? "period" : "ranges"},
-               {"confidence", one.detected ? one.confidence : 1.0},
-               {"steps_measured", one.steps_measured},
-               {"steps_left_out", one.steps_left_out},
-               {"windows_incomplete", one.windows}};
-  if (one.step >= 0) rank["step"] = one.step;
-  if (one.detected) rank["kernels_per_step"] = one.kernels_per_step;
-  if (one.steps_measured > 0) {
-    rank["step_ms"] = one.step_seconds * 1e3;
-    rank["steps_per_second"] = one.step_seconds > 0 ? 1 / one.step_seconds : 0;
-    rank["shares"] = {{"computation", one.computation},
-                      {"exposed_communication", one.exposed_communication},
-                      {"exposed_copy", one.exposed_copy},
-                      {"idle", one.idle},
-                      {"overlapped_communication", one.overlapped_communication}};
-  }
-  rank["streams"] = json::array();
-  for (const LiveRank::Stream& stream : one.streams) rank["streams"].push_back(stream_json(stream));
-  rank["busiest"] = json::array();
-  for (const LiveRank::Kernel& kernel : one.busiest) rank["busiest"].push_back(kernel_json(kernel));
   return rank;
 }
 
@@ -106,31 +72,28 @@ void LiveRanks::told(const wire::RankActivity& activity, const std::string& node
   if (!activity.variant().empty()) return;
   const Key key{activity.job(), activity.rank()};
   if (ranks_.size() >= kMost && !ranks_.contains(key)) return;
-  ranks_[key] = {live_rank(activity), node, now};
+  ranks_[key] = {live_rank(activity, node), number(activity.step_seconds()), now};
 }
 
 std::string LiveRanks::document(const std::string& job, Nanoseconds now) const {
-  json ranks = json::array();
+  api::LiveJob document{job, {}};
   for (auto rank = ranks_.lower_bound({job, 0}); rank != ranks_.end() && rank->first.first == job; ++rank) {
-    json one = rank_json(rank->first.second, rank->second.activity);
-    one["node"] = rank->second.node;
-    one["age_s"] = std::chrono::duration<double>(now - rank->second.heard).count();
-    ranks.push_back(std::move(one));
+    document.ranks.push_back(rank->second.activity);
+    document.ranks.back().age_s = std::chrono::duration<double>(now - rank->second.heard).count();
   }
-  // Texts come from training processes; what is no UTF-8 is replaced.
-  return json{{"job", job}, {"ranks", std::move(ranks)}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  return api::to_json(document);
 }
 
 std::vector<LiveRanks::Computing> LiveRanks::computing(const std::string& job) const {
   std::vector<Computing> all;
   for (auto rank = ranks_.lower_bound({job, 0}); rank != ranks_.end() && rank->first.first == job; ++rank) {
-    const LiveRank& one = rank->second.activity;
-    const bool known = one.steps_measured > 0 && is_step_number(one.step);
-    const double ms = one.step_seconds * one.computation * 1e3;
-    if (!known || !std::isfinite(ms) || ms <= 0) continue;
+    const api::LiveRank& one = rank->second.activity;
+    if (!one.shares || !one.step || !is_step_number(*one.step)) continue;
+    const double ms = rank->second.step_seconds * one.shares->computation * 1e3;
+    if (!std::isfinite(ms) || ms <= 0) continue;
     const auto measured = static_cast<std::int64_t>(std::min<std::uint64_t>(one.steps_measured, 1U << 20));
     const auto number = static_cast<std::int32_t>(std::min(rank->first.second, 1U << 30));
-    all.push_back({number, rank->second.node, ms, one.step + 1 - measured});
+    all.push_back({number, one.node, ms, *one.step + 1 - measured});
   }
   return all;
 }

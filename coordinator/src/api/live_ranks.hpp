@@ -11,47 +11,13 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "schema/api/live.hpp"
 
 namespace trimtab::wire {
 class RankActivity;
 }  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
-
-// What is kept of one message. Numbers that are none are 0.
-struct LiveRank {
-  struct Stream {
-    std::uint32_t stream = 0;
-    double computation = 0;
-    double communication = 0;
-    double copy = 0;
-  };
-  struct Kernel {
-    std::string name;
-    std::string kernel_class;
-    bool collective = false;
-    double share = 0;
-    std::uint64_t count = 0;
-    double mean_us = 0;
-  };
-  bool on_device = false;
-  std::uint64_t steps = 0;
-  std::int64_t step = -1;  // the latest number; -1 = not said
-  bool detected = false;   // steps were found by their period, not by ranges
-  double confidence = 0;
-  std::uint64_t kernels_per_step = 0;
-  std::uint64_t steps_measured = 0;
-  std::uint64_t steps_left_out = 0;
-  std::uint64_t windows = 0;
-  double step_seconds = 0;
-  double computation = 0;  // shares of a step
-  double exposed_communication = 0;
-  double exposed_copy = 0;
-  double idle = 0;
-  double overlapped_communication = 0;
-  std::vector<Stream> streams;
-  std::vector<Kernel> busiest;
-};
 
 class LiveRanks {
  public:
@@ -60,7 +26,7 @@ class LiveRanks {
 
   // Of the job's own ranks: what a variant's do is nobody's question.
   void told(const wire::RankActivity& activity, const std::string& node, Nanoseconds now);
-  // {"job", "ranks": [...]}, by number.
+  // An api::LiveJob.
   [[nodiscard]] std::string document(const std::string& job, Nanoseconds now) const;
   // What a rank computed in a step, the mean over its latest ones.
   struct Computing {
@@ -75,8 +41,8 @@ class LiveRanks {
 
  private:
   struct Rank {
-    LiveRank activity;
-    std::string node;
+    api::LiveRank activity;  // without its age
+    double step_seconds = 0;
     Nanoseconds heard{0};
   };
   using Key = std::pair<std::string, std::uint32_t>;  // job, rank

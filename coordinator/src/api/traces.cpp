@@ -7,6 +7,7 @@
 
 #include "agents/peer_text.hpp"
 #include "api/request_body.hpp"
+#include "schema/api/trace.hpp"
 
 namespace trimtab::coordinator {
 
@@ -19,12 +20,9 @@ constexpr std::uint32_t kMostSteps = 10'000;
 constexpr int kMostRanks = 1024;
 constexpr std::size_t kLongestRemark = 256;
 
-json rank_json(const wire::TracedRank& rank) {
-  json one = {{"rank", rank.rank()},           {"records", rank.records()},
-              {"dropped", rank.dropped()},     {"ring_dropped", rank.ring_dropped()},
-              {"truncated", rank.truncated()}, {"steps", rank.steps()}};
-  if (!rank.remark().empty()) one["remark"] = rank.remark();
-  return one;
+api::TracedRank document_of(const wire::TracedRank& rank) {
+  return {rank.rank(),      rank.records(), rank.dropped(), rank.ring_dropped(),
+          rank.truncated(), rank.steps(),   rank.remark()};
 }
 
 // A node has no more ranks, and they say no more.
@@ -160,24 +158,24 @@ std::optional<std::string> Traces::document(std::uint64_t id) const {
   const auto found = traces_.find(id);
   if (found == traces_.end()) return std::nullopt;
   const Trace& trace = found->second;
-  json nodes = json::array();
+  api::Trace document{id,
+                      trace.job,
+                      done(trace) ? api::TraceState::kDone : api::TraceState::kRunning,
+                      trace.first + trace.chunks.size(),
+                      trace.dropped,
+                      {}};
   for (const auto& [name, node] : trace.nodes) {
-    json one = {{"node", name}, {"ended", node.ended}, {"ranks", json::array()}};
-    if (!node.remark.empty()) one["remark"] = node.remark;
+    api::TracedNode& one = document.nodes.emplace_back();
+    one.node = name;
+    one.ended = node.ended;
+    one.remark = node.remark;
     if (node.clock) {
-      one["clock_ahead_ns"] = node.clock->ns;
-      one["clock_unsure_ns"] = node.clock->uncertainty_ns;
+      one.clock_ahead_ns = node.clock->ns;
+      one.clock_unsure_ns = node.clock->uncertainty_ns;
     }
-    for (const wire::TracedRank& rank : node.account.ranks()) one["ranks"].push_back(rank_json(rank));
-    nodes.push_back(std::move(one));
+    for (const wire::TracedRank& rank : node.account.ranks()) one.ranks.push_back(document_of(rank));
   }
-  return json{{"trace", id},
-              {"job", trace.job},
-              {"state", done(trace) ? "done" : "running"},
-              {"chunks", trace.first + trace.chunks.size()},
-              {"dropped", trace.dropped},
-              {"nodes", std::move(nodes)}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  return api::to_json(document);
 }
 
 Result<std::optional<std::string>> Traces::fetch(std::uint64_t id, std::uint64_t number) {

@@ -6,9 +6,9 @@
 #include "../../golden_text.hpp"
 #include "files.hpp"
 #include "jobs/audit_text.hpp"
-#include "jobs/job_state.hpp"
-#include "jobs/live_state.hpp"
+#include "jobs/live_text.hpp"
 #include "jobs/progress.hpp"
+#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
 #include "report/data.hpp"
 #include "report/html.hpp"
@@ -23,10 +23,15 @@ std::string body(const std::string& name) {
   return read_file(std::string(TRIMTAB_API_BODIES) + "/" + name + ".txt").value();
 }
 
+template <typename Document>
+Document answered(const std::string& name) {
+  return read_reply<Document>(body(name)).value();
+}
+
 std::string printed_events(const std::string& name) {
   std::string text;
-  const auto events = parse_events(body(name)).value();
-  for (const JobEvent& event : events)
+  const auto events = answered<api::Events>(name);
+  for (const api::Event& event : events.events)
     text += std::to_string(event.sequence) + " " + event.kind + ": " + printable(event.text) + "\n";
   return text;
 }
@@ -47,12 +52,12 @@ TEST_CASE("what is printed of the coordinator's bodies is as it was") {
   const auto add = [&all](const std::string& name, const std::string& text) {
     all += "== " + name + "\n" + text + "\n";
   };
-  for (const char* name : {"status", "status_of_tenant"}) add(name, describe(parse_cluster_state(body(name)).value()));
+  for (const char* name : {"status", "status_of_tenant"}) add(name, describe(answered<api::ClusterStatus>(name)));
   for (const char* name : {"job_over", "job_asks", "job_awaiting", "frozen", "submitted"})
-    add(name, describe(parse_job_state(body(name)).value()));
-  for (const char* name : {"trials", "trials_all"}) add(name, describe(parse_trials(body(name)).value()));
-  for (const char* name : {"live", "live_nobody"}) add(name, describe(parse_live_ranks(body(name)).value()));
-  add("audit", describe(parse_audit(body("audit")).value()));
+    add(name, describe(answered<api::Job>(name)));
+  for (const char* name : {"trials", "trials_all"}) add(name, describe(answered<api::Trials>(name).trials));
+  for (const char* name : {"live", "live_nobody"}) add(name, describe(answered<api::LiveJob>(name).ranks));
+  add("audit", describe(answered<api::Audit>("audit").entries));
   add("events", printed_events("events"));
   for (const char* name : {"report", "report_running"}) add(name, printed_report(name));
   check("printed.txt", all);

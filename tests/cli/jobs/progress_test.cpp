@@ -6,6 +6,7 @@
 #include "../plans.hpp"
 #include "text_table.hpp"
 
+using namespace trimtab;
 using namespace trimtab::cli;
 
 TEST_CASE("a progress bar fills from left to right and keeps its width") {
@@ -18,41 +19,39 @@ TEST_CASE("a progress bar fills from left to right and keeps its width") {
 }
 
 TEST_CASE("the refreshed line is cut to the terminal, between letters") {
-  JobState job;
-  job.phase = "profiling";
-  job.total = 100;
-  job.done = 12;
-  job.what = std::string(50, 'x') + "±±±±±±±±±±";
+  api::JobSummary job;
+  job.phase = Phase::kProfiling;
+  job.progress.total = 100;
+  job.progress.done = 12;
+  job.progress.what = std::string(50, 'x') + "±±±±±±±±±±";
   CHECK(display_width(progress_line(job, 60)) == 60);
   CHECK(progress_line(job, 200).ends_with("±"));
 }
 
 TEST_CASE("a job's own words cannot steer the terminal") {
-  JobState job;
-  job.phase = "profiling";
-  job.total = 1;
-  job.what = "\x1b[2J\nevil";
+  api::JobSummary job;
+  job.phase = Phase::kProfiling;
+  job.progress.total = 1;
+  job.progress.what = "\x1b[2J\nevil";
   CHECK(progress_line(job, 200).find('\x1b') == std::string::npos);
   CHECK(progress_line(job, 200).find('\n') == std::string::npos);
 }
 
 TEST_CASE("a trial's line has its plan, both times and the verdict") {
-  TrialState trial;
+  api::Trial trial;
   trial.id = 2;
-  trial.plan = two_stages();
-  trial.state = "adopted";
+  trial.plan.json = to_json(two_stages());
+  trial.state = TrialState::kAdopted;
   trial.predicted_ms = 512;
   trial.measured_ms = 530;
   trial.incumbent_ms = 610;
-  trial.ratio = 1.15;
-  trial.ratio_low = 1.11;
-  trial.ratio_high = 1.19;
+  trial.speedup = {1.15, 1.11, 1.19};
   CHECK(trial_line(trial) ==
         "trial 2: microbatch 2; [0, 3) dp1 | [3, 6) dp1 rc2: predicted 512 ms, measured 530 ms beside 610 ms: adopted "
         "(1.15x, 1.11 to 1.19)");
-  TrialState failed;
+  api::Trial failed;
   failed.id = 3;
-  failed.state = "failed";
+  failed.state = TrialState::kFailed;
   failed.reason = "refused";
   failed.message = "needs 812 MiB";
   CHECK(trial_line(failed).ends_with("failed, refused: needs 812 MiB"));

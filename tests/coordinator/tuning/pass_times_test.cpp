@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../fake_world.hpp"
-#include "trial_stages.hpp"
+#include "trial_documents.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -121,10 +121,10 @@ TEST_CASE("a trial's stages show what was predicted beside what was measured", "
   CHECK(trial_stages(trial).empty());
   trial.predicted_terms = {{40, 0, 10, 20, 30}, {50, 1, 2, 3, 4}};
   trial.measured_terms = {{41, 0, 11, 21, 31}, {}};
-  const nlohmann::json stages = trial_stages(trial);
+  const std::vector<api::TrialStage> stages = trial_stages(trial);
   REQUIRE(stages.size() == 2);
-  CHECK(stages[0]["predicted"]["transfers_ms"] == 20);
-  CHECK(stages[0]["measured"]["transfers_ms"] == 21);
-  CHECK(stages[1]["predicted"]["collectives_ms"] == 1);
-  CHECK(stages[1]["measured"].is_null());
+  CHECK(stages[0].predicted.value().transfers_ms == 20);
+  CHECK(stages[0].measured.value().transfers_ms == 21);
+  CHECK(stages[1].predicted.value().collectives_ms == 1);
+  CHECK_FALSE(stages[1].measured);
 }
