@@ -151,8 +151,8 @@ std::vector<World> worlds() {
 coordinator::SimulationInput input_of(const World& world, std::uint64_t seed, std::uint64_t evaluations) {
   const tuner::test::Workload work = tuner::test::gpt(8, 4, 32);
   coordinator::SimulationInput input;
-  input.model_json = to_json(work.model);
-  input.cluster_json = to_json(work.cluster);
+  input.model = work.model;
+  input.cluster = work.cluster;
   input.costs = work.costs;
   input.job.name = "job";
   input.job.mode = JobMode::kAuto;

@@ -3,8 +3,7 @@ set(collectors_bench_dir ${CMAKE_CURRENT_LIST_DIR})
 set(collectors_agent_src ${collectors_bench_dir}/../agent/src)
 
 add_executable(bench_record_ring ${collectors_bench_dir}/record_ring_bench.cpp ${collectors_agent_src}/records/ring_reader.cpp
-                          ${collectors_agent_src}/costs/communication_times.cpp ${collectors_agent_src}/records/held_passes.cpp
-                          ${collectors_agent_src}/records/range_fold.cpp)
+                          ${collectors_agent_src}/kernels/time_spans.cpp ${collectors_agent_src}/records/range_fold.cpp)
 target_include_directories(bench_record_ring PRIVATE ${collectors_agent_src})
 target_link_libraries(bench_record_ring PRIVATE inject base schema_record schema_types benchmark::benchmark_main
                                          trimtab_warnings)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "costs/cost_intake.hpp"
+#include "needs.hpp"
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
 #include "temporary_directory.hpp"

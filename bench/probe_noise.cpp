@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "probes/cpu_probe.hpp"
-#include "probes/link_probe.hpp"
+#include "probes/device_probe.hpp"
+#include "probes/link_conversation.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

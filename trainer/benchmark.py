@@ -107,7 +107,7 @@ def run(options, process):
     items, precision = load_requests(options.requests)
     local_rank = options.rank if options.local_rank is None else options.local_rank
     bench = Bench(config, precision, process.connect(), process.device, local_rank)
-    clock = "device" if process.device.type == "cuda" else "host"  # device_time.py
+    clock = "device" if process.device.type == "cuda" else "host"  # repetition.py
     for number, item in enumerate(items):
         try:
             if item.get("kind") not in KINDS:

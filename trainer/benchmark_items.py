@@ -3,20 +3,21 @@
 Each function takes the item and a Bench and yields (cost key, values). Unusable items raise ItemError before
 anything collective happens, and alike on every rank.
 """
+import statistics
 import threading
 import time
 
 import torch
 
+from collectives import Messages
 from control import Control
 from data import TokenStream
-from device_time import span_ns, spans_ns
 from holding import ELEMENT_BYTES
 from model import why_not_split
 from operator_bench import OperatorBench
 from overlap_slowdown import GpuOverlap
 from pipeline import StepResult
-from repetition import elapsed_ns, repeat
+from repetition import elapsed_ns, repeat, span_ns, spans_ns
 
 INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or the barrier's skew is what is measured.
 INNER_MAX = 64
@@ -216,7 +217,7 @@ def _overlap_on_cpu(alone, launch, bench):
         communicate()
     (computation,) = repeat(lambda: (elapsed_ns(compute),), bench.precision, bench.groups)
     # Enough calls to last longer than the computation that they disturb, the same number on every rank.
-    calls = bench.groups_maximum(max(1, min(OVERLAP_CALLS_MAX, _middle(computation) * 2 // elapsed_ns(communicate))))
+    calls = bench.groups_maximum(max(1, min(OVERLAP_CALLS_MAX, statistics.median_high(computation) * 2 // elapsed_ns(communicate))))
     (communication,) = repeat(lambda: (elapsed_ns(communicate),), bench.precision, bench.groups)
 
     def together():
@@ -229,15 +230,11 @@ def _overlap_on_cpu(alone, launch, bench):
         while thread.is_alive() or not spans:
             spans.append(elapsed_ns(compute))
         thread.join()
-        disturbed = _middle(spans[:-1] or spans)  # The last may have run partly alone.
-        return (max(1_000_000, 1_000_000 * disturbed / _middle(computation)),
-                max(1_000_000, 1_000_000 * (ended[0] - begin) / _middle(communication)))
+        disturbed = statistics.median_high(spans[:-1] or spans)  # The last may have run partly alone.
+        return (max(1_000_000, 1_000_000 * disturbed / statistics.median_high(computation)),
+                max(1_000_000, 1_000_000 * (ended[0] - begin) / statistics.median_high(communication)))
 
     return repeat(together, bench.precision, bench.groups)
-
-
-def _middle(values):
-    return sorted(values)[len(values) // 2]
 
 
 def process(item, bench):
@@ -284,7 +281,7 @@ def _collective_fields(item, bench):
 def _primitive(primitive, bytes_, size, group, bench):
     """A function that starts the collective and returns its work; ranks without a group only keep step."""
     if group is None:
-        return _Nothing
+        return lambda: Messages([])
     elements = max(bytes_ // 4, 1)
     if primitive in ("reduce_scatter", "all_to_all"):
         elements = -(-elements // size) * size  # As many for each rank.
@@ -297,28 +294,9 @@ def _primitive(primitive, bytes_, size, group, bench):
         return lambda: group.broadcast(tensor, group.members[0])
     if primitive == "all_to_all":
         received = torch.empty_like(tensor)
-        return lambda: _Exchange(group, tensor.view(size, -1), received.view(size, -1))
+        return lambda: group.all_to_all(received.view(size, -1), tensor.view(size, -1))
     everyone = [torch.empty_like(tensor) for _ in range(size)]
     return lambda: group.all_gather(everyone, tensor)
-
-
-class _Exchange:
-    """Everyone's piece to everyone, as between the segments of a stage."""
-
-    def __init__(self, group, pieces, received):
-        others = [place for place in range(group.size) if place != group.index]
-        received[group.index].copy_(pieces[group.index])
-        self._works = group.exchange([(pieces[place], group.members[place]) for place in others],
-                                     [(received[place], group.members[place]) for place in others])
-
-    def wait(self):
-        for work in self._works:
-            work.wait()
-
-
-class _Nothing:
-    def wait(self):
-        pass
 
 
 def _inner(call, bench):

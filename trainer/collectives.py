@@ -39,12 +39,17 @@ class Group:
         """`outputs`: one tensor for each member, of the shape of `tensor`, which may be this rank's."""
         if self._native:
             return dist.all_gather(outputs, tensor, group=self._group, async_op=True)
-        own = outputs[self.index]
-        if own.data_ptr() != tensor.data_ptr():
-            own.copy_(tensor)
-        others = [place for place in range(self.size) if place != self.index]
-        return _Messages(self.exchange([(tensor, self.members[place]) for place in others],
-                                       [(outputs[place], self.members[place]) for place in others]))
+        return self.all_to_all(outputs, [tensor] * self.size)
+
+    def all_to_all(self, outputs, pieces):
+        """As messages: each member's piece of `pieces` to its place in the others' `outputs`. This rank's own may be there."""
+        if outputs[self.index].data_ptr() != pieces[self.index].data_ptr():
+            outputs[self.index].copy_(pieces[self.index])
+        return Messages(self.exchange(self.with_others(pieces), self.with_others(outputs)))
+
+    def with_others(self, pieces):
+        """[(piece, rank)] of the other members."""
+        return [(pieces[place], rank) for place, rank in enumerate(self.members) if place != self.index]
 
     def reduce_scatter(self, tensor):
         """The sum of piece `index` of everyone's flat `tensor` in its place; the other pieces are undefined after."""
@@ -67,7 +72,7 @@ class Group:
         return works + [dist.isend(tensor, rank, group=self._group) for tensor, rank in sends]
 
 
-class _Messages:
+class Messages:
     """A collective composed of messages. wait() may be called by two threads; the first does the work."""
 
     def __init__(self, works):
@@ -90,7 +95,7 @@ class _Messages:
             work.wait()
 
 
-class _WideAllReduce(_Messages):
+class _WideAllReduce(Messages):
     """Gloo does not add bfloat16: the sum is one of float32."""
 
     def __init__(self, group, tensor, operation):
@@ -103,14 +108,12 @@ class _WideAllReduce(_Messages):
         self._tensor = self._wide = None
 
 
-class _ReduceScatter(_Messages):
+class _ReduceScatter(Messages):
     def __init__(self, group, tensor):
         self._pieces, self._index = tensor.view(group.size, -1), group.index
         self._received = torch.empty((group.size - 1, self._pieces.shape[1]), device=tensor.device)
-        others = [place for place in range(group.size) if place != group.index]
-        super().__init__(group.exchange(
-            [(self._pieces[place], group.members[place]) for place in others],
-            [(self._received[row], group.members[place]) for row, place in enumerate(others)]))
+        sends = group.with_others(self._pieces)
+        super().__init__(group.exchange(sends, [(row, rank) for row, (_, rank) in zip(self._received, sends)]))
 
     def _complete(self, works):
         super()._complete(works)

@@ -18,13 +18,9 @@ def openblas_core_type(cpu_flags):
 def prepare(cpuinfo="/proc/cpuinfo"):
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    flags = set()
     try:
         with open(cpuinfo, encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("flags"):
-                    flags = set(line.split(":", 1)[1].split())
-                    break
+            flags = next((line for line in lines if line.startswith("flags")), "flags:").split(":", 1)[1].split()
     except OSError:
         return  # Not Linux, or hidden: a slower library is no reason to stop.
     core_type = openblas_core_type(flags)

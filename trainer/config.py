@@ -68,16 +68,14 @@ def from_document(document, path="model file"):
     for name in _AT_LEAST_ONE:
         if getattr(config, name) < 1:
             raise BadInput(f"{path}: {name} must be at least 1, found {getattr(config, name)}")
-    if config.hidden % config.heads:
-        raise BadInput(f"{path}: heads must divide hidden ({config.hidden}), found {config.heads}")
-    if config.vocabulary < 4 or config.sequence < 2:
-        raise BadInput(f"{path}: needs a vocabulary of 4 or more and a sequence of 2 or more")
-    if not 0.0 <= config.dropout < 1.0:
-        raise BadInput(f"{path}: dropout must lie in [0, 1), found {config.dropout}")
-    if config.precision not in PRECISIONS:
-        raise BadInput(f"{path}: precision must be {' or '.join(PRECISIONS)}, found {config.precision}")
-    if not 0.0 <= config.padding < 1.0:
-        raise BadInput(f"{path}: padding must lie in [0, 1), found {config.padding}")
-    if config.tied:
-        raise BadInput(f"{path}: tied must be false: this trainer does not share parameters between stages")
+    for wrong, why in (
+            (config.hidden % config.heads, f"heads must divide hidden ({config.hidden}), found {config.heads}"),
+            (config.vocabulary < 4 or config.sequence < 2, "needs a vocabulary of 4 or more and a sequence of 2 or more"),
+            (not 0.0 <= config.dropout < 1.0, f"dropout must lie in [0, 1), found {config.dropout}"),
+            (config.precision not in PRECISIONS,
+             f"precision must be {' or '.join(PRECISIONS)}, found {config.precision}"),
+            (not 0.0 <= config.padding < 1.0, f"padding must lie in [0, 1), found {config.padding}"),
+            (config.tied, "tied must be false: this trainer does not share parameters between stages")):
+        if wrong:
+            raise BadInput(f"{path}: {why}")
     return config

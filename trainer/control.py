@@ -24,10 +24,8 @@ class StepSummary:
 class Control:
     def __init__(self, groups):
         self._groups = groups
-        self._result = None
-        self._stop_heard, self._terminated = None, False
-        self._adoption_heard = None
-        self._peak_bytes = self._limit_bytes = 0
+        self._presented = None  # Returns what this rank brings to the next round.
+        self._limit_bytes = 0
         self.summary = None
         self.stop = False
         self.adopted = False  # Every rank has heard that the plan of this step is the incumbent.
@@ -39,19 +37,17 @@ class Control:
         A stop and an adoption need all ranks to have heard it, a signal only one. `stop_heard()` and `adoption_heard()`
         are asked when the round begins: the agent may have spoken since.
         """
-        self._result = result
-        self._stop_heard, self._terminated, self._adoption_heard = stop_heard, terminated, adoption_heard
-        self._peak_bytes, self._limit_bytes = peak_bytes, limit_bytes
+        self._limit_bytes = limit_bytes
+        self._presented = lambda: [
+            int(stop_heard()), int(terminated), peak_bytes, _float_bits(result.loss), _float_bits(result.squared_gradient_norm),
+            _signed(result.first_stage_hash), _signed(result.last_stage_hash), int(adoption_heard())]
 
     def agree(self, value):
         """The minimum of `value` over all ranks. The first call after present() carries the step with it."""
-        result, self._result = self._result, None
-        if result is None:
+        presented, self._presented = self._presented, None
+        if presented is None:
             return self._groups.minimum(value)
-        rows = self._groups.gather_integers([
-            value, int(self._stop_heard()), int(self._terminated), self._peak_bytes,
-            _float_bits(result.loss), _float_bits(result.squared_gradient_norm),
-            _signed(result.first_stage_hash), _signed(result.last_stage_hash), int(self._adoption_heard())])
+        rows = self._groups.gather_integers([value, *presented()])
         self.stop = all(row[1] for row in rows) or any(row[2] for row in rows)
         self.adopted = all(row[8] for row in rows)
         peaks = [row[3] for row in rows]

@@ -95,12 +95,7 @@ class GradientSync:
         work = self._launcher.launch(name, gradient, lambda: group.reduce_scatter(gradient))
         self._scattering = (state, gradient, work, last)
         if state.holding.offload_gradient:
-            self._stays = (state, self._own_piece(state, gradient), work)
-
-    @staticmethod
-    def _own_piece(state, gradient):
-        begin = state.holding.shard * state.holding.piece
-        return gradient[begin : begin + state.holding.piece]
+            self._stays = (state, gradient[state.holding.own], work)
 
     def _end_scatter(self):
         if self._scattering is None:
@@ -114,7 +109,7 @@ class GradientSync:
         work.wait()
         own = state.own_gradient
         if state.holding.shards_gradients:
-            own += self._own_piece(state, gradient)
+            own += gradient[state.holding.own]
         copies = self._parallel_of[state.spec.index].copies
         if last and copies is not None:
             self._all_reduce(own, copies)

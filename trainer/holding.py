@@ -34,13 +34,18 @@ class Holding:
         return -(-self.count // self.degree)
 
     @property
+    def own(self):
+        """Where this rank's piece lies among all that is padded."""
+        return slice(self.shard * self.piece, (self.shard + 1) * self.piece)
+
+    @property
     def padded(self):
         return self.piece * self.degree
 
     @functools.cached_property
     def owned(self):
         """Intervals of elements whose moments this rank keeps and which it updates."""
-        return intervals.cut(self.local, self.shard * self.piece, (self.shard + 1) * self.piece)
+        return intervals.cut(self.local, self.own.start, self.own.stop)
 
     @property
     def shards_parameters(self):

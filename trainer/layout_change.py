@@ -4,11 +4,42 @@ Between operators a tensor is whole on every rank of a replica. Where every rank
 cuts them out. Where replicas become fewer and wider, ranks of different replicas all-gather what their new replica
 lacks; anything else is an exchange of messages among the stage's ranks, an all-to-all in effect. The gradient takes the
 same way backwards. Main thread only.
+
+Which samples a rank has, and who sends them to whom, between stages too: replica i of a segment has the i-th of dp equal
+slices of a batch, on all its ranks.
 """
+import functools
+
 import torch
 
 from collectives import TENSOR
-from sample_routes import messages, samples_of
+from plan import Place
+
+
+def samples_of(segment, rank, samples):
+    """[begin, end) of `samples` samples that are this rank's."""
+    share = samples // segment.dp
+    replica = segment.place_of(rank).replica
+    return replica * share, (replica + 1) * share
+
+
+@functools.lru_cache(maxsize=4096)
+def messages(have, want, samples):
+    """((source, destination, begin, end)): the samples of `want` that a rank lacks, each from one rank that has them.
+
+    The segments may be of one stage or of two. A replica's ranks share its sending: rank t of a receiving replica is
+    served by rank t modulo the number of senders."""
+    result = []
+    for destination in want.devices:
+        low, high = samples_of(want, destination, samples)
+        own = have.place_of(destination).replica if destination in have.devices else None
+        spread = want.place_of(destination).tensor_rank % have.tp
+        share = samples // have.dp
+        for replica in range(low // share, (high - 1) // share + 1):
+            if replica != own:
+                begin, end = max(replica * share, low), min((replica + 1) * share, high)
+                result.append((have.rank_at(Place(replica, spread)), destination, begin, end))
+    return tuple(result)
 
 
 def groups_of(have, want):

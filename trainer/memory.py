@@ -38,17 +38,10 @@ def resident_bytes():
         return int(file.read().split()[1]) * _PAGE
 
 
-def _high_water_bytes():
-    return _status_bytes("VmHWM")
-
-
 def _status_bytes(name):
     """One of the sizes in proc(5)'s status file."""
     with open("/proc/self/status", encoding="ascii") as file:
-        for line in file:
-            if line.startswith(name + ":"):
-                return int(line.split()[1]) * 1024
-    return 0
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":")), 0)
 
 
 def _reset_high_water():
@@ -60,23 +53,23 @@ def _reset_high_water():
     return True
 
 
+def _allocator(function, *arguments):
+    try:
+        getattr(ctypes.CDLL(None), function)(*arguments)
+    except (AttributeError, OSError):
+        pass  # Another C library; its allocator decides.
+
+
 def keep_freed_memory():
     """Let the allocator reuse large blocks, from one heap. Call it before the first tensor and the first thread."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return  # Another C library; its allocator decides.
-    mallopt(_M_ARENA_MAX, 1)
-    mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
-    mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
+    _allocator("mallopt", _M_ARENA_MAX, 1)
+    _allocator("mallopt", _M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+    _allocator("mallopt", _M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
 
 
 def give_back_freed():
     """Let the allocator return freed memory to the system, in the middle of its heap too."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError):
-        pass  # Another C library; its allocator decides.
+    _allocator("malloc_trim", 0)
 
 
 def release_unused():
@@ -142,9 +135,9 @@ class PeakMemory:
     def _reset_works():
         ballast = bytearray(32 << 20)
         ballast[:: _PAGE] = b"\1" * len(ballast[:: _PAGE])
-        with_ballast = _high_water_bytes()
+        with_ballast = _status_bytes("VmHWM")
         del ballast
-        return _reset_high_water() and _high_water_bytes() < with_ballast - (16 << 20)
+        return _reset_high_water() and _status_bytes("VmHWM") < with_ballast - (16 << 20)
 
     def mark(self):
         """Release what is free and count the peak from here on."""
@@ -173,7 +166,7 @@ class PeakMemory:
         if self._device.type == "cuda":
             return self._beside_allocator + torch.cuda.max_memory_allocated(self._device)
         if self.resets:
-            return _high_water_bytes()
+            return _status_bytes("VmHWM")
         self.sample()
         return self._sampled
 

@@ -50,13 +50,13 @@ def operator_specs(config):
     return [OperatorSpec(index, *fields) for index, fields in enumerate(specs)]
 
 
-def dropout(x, probability, run, *, seed, site, training=True):
+def dropout(x, probability, run, *, seed, site):
     """Dropout whose mask is a function of (seed, site, step, sample).
 
     So a recomputed forward, another split of the batch and a resumed run all see the same mask, and no generator
     state has to be saved or moved.
     """
-    if not probability or not training:
+    if not probability:
         return x
     keep = torch.empty(x.shape, device=x.device)
     generator = torch.Generator(device=x.device)
@@ -122,9 +122,9 @@ class Operator(nn.Module):
     """In three parts, between which tensor-parallel ranks communicate: before() is the same on all ranks, body() is
     this rank's share, whose sum over the ranks goes into after()."""
 
-    def __init__(self, spec, config, tensor=ALONE):
+    def __init__(self, spec, config):
         super().__init__()
-        self.spec, self.config, self.tensor = spec, config, tensor
+        self.spec, self.config, self.tensor = spec, config, ALONE  # Until somebody says with whom it is shared.
         for parameter in parameters_of(spec, config):
             self.register_parameter(parameter.name, nn.Parameter(torch.empty(0)))  # Set by who holds the values.
 
@@ -141,7 +141,7 @@ class Operator(nn.Module):
         """In the precision of the computation; its gradient comes back as float32."""
         return parameter.to(self.config.dtype)
 
-    def _normalised(self, x):
+    def before(self, x):
         return functional.layer_norm(x, (self.config.hidden,), self._cast(self.norm_weight), self._cast(self.norm_bias))
 
 
@@ -163,13 +163,10 @@ class Embedding(Operator):
 
 
 class Attention(Operator):
-    def __init__(self, spec, config, tensor=ALONE):
-        super().__init__(spec, config, tensor)
+    def __init__(self, spec, config):
+        super().__init__(spec, config)
         future = torch.full((config.sequence, config.sequence), float("-inf")).triu(1).to(config.dtype)
         self.register_buffer("future", future, persistent=False)
-
-    def before(self, x):
-        return self._normalised(x)
 
     def body(self, x, run):
         batch, sequence, hidden = x.shape
@@ -186,9 +183,6 @@ class Attention(Operator):
 
 
 class FeedForward(Operator):
-    def before(self, x):
-        return self._normalised(x)
-
     def body(self, x, run):
         inner = functional.linear(x, self._cast(self.inner), self._cast(self.inner_bias))
         return functional.gelu(inner) @ self._cast(self.outer)
@@ -201,9 +195,6 @@ class Head(Operator):
     """Final norm, projection on the vocabulary and loss: this batch's share of the global batch's mean loss."""
 
     summed = False  # Every rank has the whole loss.
-
-    def before(self, x):
-        return self._normalised(x)
 
     def body(self, x, run):
         logits = functional.linear(x, self._cast(self.projection)).flatten(0, 1)

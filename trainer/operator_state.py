@@ -40,7 +40,7 @@ class Values:
         holding = self.holding
         if holding.shards_parameters or holding.degree == 1:
             return self.parameters
-        return self.parameters[holding.shard * holding.piece : (holding.shard + 1) * holding.piece]
+        return self.parameters[holding.own]
 
 
 def _unset(shape, on_host, device):
@@ -130,7 +130,7 @@ class OperatorState:
         holding = self.holding
         if holding.shards_gradients or holding.degree == 1:
             return self.gradient
-        return self.gradient[holding.shard * holding.piece : (holding.shard + 1) * holding.piece]
+        return self.gradient[holding.own]
 
     def _set(self, flat, attribute):
         offset = 0

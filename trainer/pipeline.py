@@ -7,10 +7,9 @@ from collectives import TENSOR, Launcher
 from data import sample_hash
 from data_parallel import DataParallel, GradientSync, ParameterGather
 from host_memory import HostCopies
-from layout_change import LayoutChange
+from layout_change import LayoutChange, samples_of
 from model import Pass
 from passes import Batch, StagePasses
-from sample_routes import samples_of
 from schedule import FORWARD, actions
 from tensor_parallel import ALONE, TensorParallel
 from transfers import StageTransfers
@@ -129,7 +128,7 @@ class Pipeline:
 
     def _samples(self, segment, step, microbatch, parts):
         """Ids of this rank's samples in the segment, part by part."""
-        size = self._plan.microbatch // self._plan.schedule.parts_of(microbatch)
+        size = self._plan.part_of(microbatch)
         low, high = samples_of(segment, self._rank, size)
         base = step * self._plan.global_batch + microbatch * self._plan.microbatch
         return [base + part * size + sample for part in parts for sample in range(low, high)]

@@ -139,6 +139,10 @@ class Plan:
         """Of its document: which plan ran, for logs."""
         return hashlib.sha256(json.dumps(self.document, sort_keys=True).encode()).hexdigest()[:16]
 
+    def part_of(self, microbatch):
+        """How many samples one part of the microbatch has, over all replicas."""
+        return self.microbatch // self.schedule.parts_of(microbatch)
+
     def stage_of_rank(self, rank):
         return next(stage for stage in self.stages if rank in stage.devices)
 
@@ -175,32 +179,27 @@ def parse(document, config, world_size):
         fields.refuse("microbatch", f"must divide global_batch ({global_batch})")
     specs = operator_specs(config)
     schedule = _parse_schedule(_Fields(fields.take("schedule", {}), "plan.schedule"), global_batch // microbatch)
-    stage_documents = fields.take("stages", [])
-    if not isinstance(stage_documents, list) or not stage_documents:
-        fields.refuse("stages", "must be a list of at least one stage")
+    stage_documents = fields.some("stages", "must be a list of at least one stage")
     fields.nothing_else()
     reader, stages, begin = _Stages(specs, config, microbatch, schedule.parts), [], 0
     for index, stage_document in enumerate(stage_documents):
-        stage = reader.parse(stage_document, index, begin)
-        stages.append(stage)
-        begin = stage.end
+        stages.append(reader.parse(stage_document, index, begin))
+        begin = stages[-1].end
     if begin != len(specs):
         raise PlanRefused(f"plan.stages: cover operators [0, {begin}), but the model has {len(specs)}")
     devices = [device for stage in stages for device in stage.devices]
     if sorted(devices) != list(range(world_size)):
         raise PlanRefused(
             f"plan.stages: their devices must be 0 to {world_size - 1}, each once, found {devices}")
-    _check_schedule(schedule, stages)
+    if schedule.sliced_microbatches > len(stages) - 1:
+        raise PlanRefused(f"plan.schedule.sliced_microbatches: must be at most {len(stages) - 1}, the stages before "
+                          f"the last, found {schedule.sliced_microbatches}")
     return Plan(document, global_batch, microbatch, schedule, tuple(stages))
 
 
 def _parse_schedule(fields, microbatches):
-    kind = fields.take("kind", "1f1b")
-    if kind not in ("1f1b", "gpipe"):
-        fields.refuse("kind", "must be 1f1b or gpipe, the schedules that this trainer has")
-    transfers = fields.take("transfers", "blocking")
-    if transfers not in ("blocking", "eager"):
-        fields.refuse("transfers", "must be blocking or eager")
+    kind = fields.one_of("kind", ("1f1b", "gpipe"), "must be 1f1b or gpipe, the schedules that this trainer has")
+    transfers = fields.one_of("transfers", ("blocking", "eager"), "must be blocking or eager")
     sub_batches = max(1, fields.integer("sub_batches", 1, least=0))
     sliced = fields.integer("sliced_microbatches", 0, least=0)
     if sliced > microbatches:
@@ -211,20 +210,11 @@ def _parse_schedule(fields, microbatches):
         fields.refuse("sliced_microbatches", "must be 0 with sub-batches: they divide microbatches already")
     flags = {}
     for name in ("cross_pass", "recompute_after_communication"):
-        flags[name] = fields.take(name, False)
-        if type(flags[name]) is not bool:
-            fields.refuse(name, "must be true or false")
+        flags[name] = fields.flag(name)
         if flags[name] and sub_batches == 1:
             fields.refuse(name, "needs schedule.sub_batches of 2 or more")
     fields.nothing_else()
     return Schedule(kind, transfers == "eager", sliced, sub_batches, **flags)
-
-
-def _check_schedule(schedule, stages):
-    """What the schedule needs of the stages."""
-    if schedule.sliced_microbatches > len(stages) - 1:
-        raise PlanRefused(f"plan.schedule.sliced_microbatches: must be at most {len(stages) - 1}, the stages before "
-                          f"the last, found {schedule.sliced_microbatches}")
 
 
 # Lists of operators in a segment's document, of which its stage has one each: document's name -> field's.
@@ -240,14 +230,10 @@ class _Stages:
 
     def parse(self, document, index, begin):
         fields = _Fields(document, f"plan.stages[{index}]")
-        devices = fields.take("devices", [])
-        if not isinstance(devices, list) or not devices or any(type(device) is not int for device in devices):
-            fields.refuse("devices", "must be a list of at least one device number")
+        devices = fields.some("devices", "must be a list of at least one device number", int)
         if len(set(devices)) != len(devices):
             fields.refuse("devices", "must name each device once")
-        documents = fields.take("segments", [])
-        if not isinstance(documents, list) or not documents:
-            fields.refuse("segments", "must be a list of at least one segment")
+        documents = fields.some("segments", "must be a list of at least one segment")
         fields.nothing_else()
         segments, listed, end = [], {name: set() for name in _OF_STAGES}, begin
         for number, segment_document in enumerate(documents):
@@ -268,9 +254,7 @@ class _Stages:
             if why:
                 fields.refuse("tp", f"must divide what is split: {why}")
         sharded, degree = _sharding(fields, dp)
-        consecutive = fields.take("tp_consecutive", True)
-        if type(consecutive) is not bool:
-            fields.refuse("tp_consecutive", "must be true or false")
+        consecutive = fields.flag("tp_consecutive", True)
         switches = fields.object("switches")
         for name, found in listed.items():
             found.update((fields if name == "recompute" else switches).operators(name, first, end))
@@ -283,9 +267,7 @@ class _Stages:
         if lazy - partitioned:
             switches.refuse("lazy_prefetch", f"operator {min(lazy - partitioned)} keeps its gathered parameters: it must be "
                                              "in partition_parameters too")
-        offload_optimizer = switches.take("offload_optimizer", False)
-        if type(offload_optimizer) is not bool:
-            switches.refuse("offload_optimizer", "must be true or false")
+        offload_optimizer = switches.flag("offload_optimizer")
         switches.nothing_else()
         fields.nothing_else()
         # With one replica, or one rank in each, both orders are the same.
@@ -310,10 +292,9 @@ class _Stages:
 
 def _sharding(fields, dp):
     """(level, degree), with ("none", 1) for whatever shards nothing."""
-    level = fields.take("sharded", "none")
     degree = fields.take("sharded_degree", 0)
-    if level not in ("none", "optimizer", "gradients", "parameters"):
-        fields.refuse("sharded", "must be none, optimizer, gradients or parameters")
+    level = fields.one_of("sharded", ("none", "optimizer", "gradients", "parameters"),
+                          "must be none, optimizer, gradients or parameters")
     if type(degree) is not int or degree < 0 or (degree and dp % degree):
         fields.refuse("sharded_degree", f"must divide dp, {dp}, or be 0 for all of it")
     if level == "none":
@@ -342,6 +323,26 @@ class _Fields:
         value = self.take(name, default)
         if type(value) is not int or value < least:
             self.refuse(name, f"must be an integer of {least} or more")
+        return value
+
+    def flag(self, name, default=False):
+        value = self.take(name, default)
+        if type(value) is not bool:
+            self.refuse(name, "must be true or false")
+        return value
+
+    def one_of(self, name, choices, need):
+        """The first choice is the default."""
+        value = self.take(name, choices[0])
+        if value not in choices:
+            self.refuse(name, need)
+        return value
+
+    def some(self, name, need, kind=object):
+        """A list of one element or more, all of that very type if it is given."""
+        value = self.take(name, [])
+        if not isinstance(value, list) or not value or not all(kind in (object, type(one)) for one in value):
+            self.refuse(name, need)
         return value
 
     def object(self, name):
@@ -373,7 +374,5 @@ class _Fields:
     def nothing_else(self):
         """Refuse fields that are on and that nobody took. A field that is off asks for nothing."""
         for name, value in self._left.items():
-            if value not in (None, False, 0, "", "none"):
-                if isinstance(value, (list, dict)) and not value:
-                    continue
+            if value not in (None, False, 0, "", "none", [], {}):
                 self.refuse(name, "is not honoured by this trainer")

@@ -2,11 +2,18 @@
 
 The exchange that decides whether to go on is also the barrier before the next repetition: every rank measures under
 the contention of all the others, and all stop together.
+
+The time that work takes on a device is measured on a CPU by its clock, on a GPU by events on the stream.
+
+On a GPU the host runs ahead; a clock around a launch would measure the launch. Events are recorded before and after
+each piece of work and read once everything has ended, so pieces follow each other as they do in training.
 """
 import dataclasses
 import math
 import statistics
 import time
+
+import torch
 
 # Two-sided 95 % points of Student's t by degrees of freedom; beyond the last, the normal distribution's.
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,
@@ -51,7 +58,25 @@ def repeat(measure, precision, groups, clock=time.perf_counter_ns):
             return [[round(value) for value in column] for column in columns]
 
 
+def spans_ns(device, *works):
+    """Do the works in order; the nanoseconds that each took, a list."""
+    if device.type != "cuda":
+        return [elapsed_ns(work) for work in works]
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(len(works) + 1)]
+    marks[0].record()
+    for work, mark in zip(works, marks[1:]):
+        work()
+        mark.record()
+    torch.cuda.synchronize(device)
+    return [round(1e6 * begin.elapsed_time(end)) for begin, end in zip(marks, marks[1:])]
+
+
+def span_ns(device, work):
+    return spans_ns(device, work)[0]
+
+
 def elapsed_ns(work):
+    """By the host's clock."""
     begin = time.perf_counter_ns()
     work()
     return time.perf_counter_ns() - begin

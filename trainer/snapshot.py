@@ -10,6 +10,7 @@ and compared, then renamed. All ranks call save() and load() together; DIR must 
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -113,10 +114,8 @@ class SnapshotStore:
         return ""
 
     def _unused_name(self, step):
-        number = 0
-        while os.path.exists(os.path.join(self._directory, f"step-{step:08}.{number}")):
-            number += 1
-        return f"step-{step:08}.{number}"
+        names = (f"step-{step:08}.{number}" for number in itertools.count())
+        return next(name for name in names if not os.path.exists(os.path.join(self._directory, name)))
 
     def _write_part(self, name, states):
         folder = os.path.join(self._directory, name)
@@ -234,19 +233,13 @@ def _read_entry(folder, entry, spec):
         content = bytearray(wanted)
         if file.readinto(content) != wanted:
             raise ValueError(f"{entry['file']} is too short")
-    if _checksum(content) != entry["checksum"]:
+    if _digest(content).hexdigest() != entry["checksum"]:
         raise ValueError(f"{spec.name} in {entry['file']} does not match its checksum")
     return torch.frombuffer(content, dtype=torch.float32).view(_ROWS, -1)
 
 
-def _digest():
-    return hashlib.blake2b(digest_size=16)
-
-
-def _checksum(content):
-    digest = _digest()
-    digest.update(content)
-    return digest.hexdigest()
+def _digest(content=b""):
+    return hashlib.blake2b(content, digest_size=16)
 
 
 def _checksum_of_file(file, length):

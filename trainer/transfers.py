@@ -1,13 +1,13 @@
 """What moves between neighbouring stages: activations on, gradients back.
 
-Stages may have different numbers of replicas, and of ranks in each; sample_routes.py says who sends what to whom. Each
+Stages may have different numbers of replicas, and of ranks in each; layout_change.py says who sends what to whom. Each
 part of a microbatch is its own messages. Sends do not wait; receives do. Main thread only.
 """
 import collections
 
 import torch
 
-from sample_routes import messages, samples_of
+from layout_change import messages, samples_of
 from schedule import FORWARD
 
 
@@ -90,7 +90,7 @@ class StageTransfers:
         if kind not in self._to:
             return
         tensor = tensor.contiguous()
-        routes = self._to[kind].sends(self._samples(microbatch))
+        routes = self._to[kind].sends(self._plan.part_of(microbatch))
         with self._ranges.range("transfer/send", tensor.numel() * tensor.element_size()):
             works = [self._groups.send(piece[begin:end], peer, kind, self._tag(microbatch, part))
                      for part, piece in zip(parts, tensor.chunk(len(parts))) for peer, begin, end in routes]
@@ -102,15 +102,11 @@ class StageTransfers:
         _drain(self._sent_forward, None)
         _drain(self._sent_backward, None)
 
-    def _samples(self, microbatch):
-        """Of one part of the microbatch, over all replicas."""
-        return self._plan.microbatch // self._plan.schedule.parts_of(microbatch)
-
     def _tag(self, microbatch, part):
         return microbatch * self._plan.schedule.parts + part
 
     def _begin_receive(self, kind, microbatch, parts):
-        samples = self._samples(microbatch)
+        samples = self._plan.part_of(microbatch)
         neighbour = self._from[kind]
         held = neighbour.held(samples)
         tensor = torch.empty((held * len(parts), *self._sample_shape), dtype=self._dtype, device=self._device)

@@ -1,7 +1,6 @@
 #include "agent_database.hpp"
 
 #include <sys/random.h>
-
 #include <algorithm>
 #include <iterator>
 
@@ -83,6 +82,103 @@ std::uint64_t random_seed() {
   while (::getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) {
   }
   return seed;
+}
+
+Status RankLedger::put(const LedgerRank& rank) {
+  return database_->execute(
+      "INSERT OR REPLACE INTO ranks (job, variant, rank, launch, epoch, pid, start_time, said_bye, ended, exit_code, "
+      "signal) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      {rank.id.job, rank.id.variant, std::int64_t{rank.id.rank}, static_cast<std::int64_t>(rank.launch),
+       static_cast<std::int64_t>(rank.epoch), std::int64_t{rank.pid}, static_cast<std::int64_t>(rank.start_time),
+       std::int64_t{rank.said_bye}, std::int64_t{rank.ended}, std::int64_t{rank.exit_code}, std::int64_t{rank.signal}});
+}
+
+Status RankLedger::forget_old() {
+  return database_->execute("DELETE FROM ranks WHERE ended = 1 AND (SELECT COUNT(*) FROM ranks WHERE ended = 1) > 256");
+}
+
+Status RankLedger::forget_ended() {
+  return database_->execute("DELETE FROM ranks WHERE ended = 1");
+}
+
+Status RankLedger::forget_ended(const std::string& job) {
+  return database_->execute("DELETE FROM ranks WHERE ended = 1 AND job = ?", {job});
+}
+
+Result<std::vector<LedgerRank>> RankLedger::all() const {
+  TRIMTAB_TRY(
+      const auto rows,
+      database_->query("SELECT job, variant, rank, launch, epoch, pid, start_time, said_bye, ended, exit_code, signal "
+                       "FROM ranks ORDER BY job, variant, rank"));
+  std::vector<LedgerRank> ranks;
+  for (const auto& row : rows) {
+    LedgerRank rank;
+    rank.id = {as_text(row[0]), as_text(row[1]), static_cast<std::uint32_t>(as_integer(row[2]))};
+    rank.launch = static_cast<std::uint64_t>(as_integer(row[3]));
+    rank.epoch = static_cast<std::uint64_t>(as_integer(row[4]));
+    rank.pid = static_cast<pid_t>(as_integer(row[5]));
+    rank.start_time = static_cast<std::uint64_t>(as_integer(row[6]));
+    rank.said_bye = as_integer(row[7]) != 0;
+    rank.ended = as_integer(row[8]) != 0;
+    rank.exit_code = static_cast<std::int32_t>(as_integer(row[9]));
+    rank.signal = static_cast<std::int32_t>(as_integer(row[10]));
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+namespace {
+
+// FNV-1a; it tells apart what a coordinator sends, not what an attacker makes.
+std::string digest(const wire::Command& command) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  const std::string bytes = command.SerializeAsString();
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  return std::to_string(hash) + "/" + std::to_string(bytes.size());
+}
+
+}  // namespace
+
+Result<bool> CommandLedger::serve(const std::string& coordinator) {
+  bool is_another = false;
+  const Status kept = database_->transaction([&]() -> Status {
+    TRIMTAB_TRY(const auto known, database_->query("SELECT coordinator FROM identity"));
+    if (coordinator.empty() || as_text(known[0][0]) == coordinator) return {};
+    is_another = true;
+    TRIMTAB_TRY_STATUS(database_->execute("DELETE FROM commands"));
+    return database_->execute(
+        "UPDATE identity SET coordinator = ?, renew = CASE WHEN (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence "
+        "WHERE name = 'batches') > (SELECT COUNT(*) FROM batches) THEN 1 ELSE renew END",
+        {coordinator});
+  });
+  if (!kept.ok()) return kept.error();
+  return is_another;
+}
+
+Result<std::optional<wire::CommandDone>> CommandLedger::reply(const wire::Command& command) const {
+  TRIMTAB_TRY(const auto rows,
+              database_->query("SELECT ok, error, output, exit_code FROM commands WHERE id = ? AND digest = ?",
+                               {static_cast<std::int64_t>(command.id()), digest(command)}));
+  if (rows.empty()) return std::optional<wire::CommandDone>{};
+  wire::CommandDone reply;
+  reply.set_id(command.id());
+  reply.set_ok(as_integer(rows[0][0]) != 0);
+  reply.set_error(as_text(rows[0][1]));
+  reply.set_output(as_text(rows[0][2]));
+  reply.set_exit_code(static_cast<std::uint32_t>(as_integer(rows[0][3])));
+  return std::optional(reply);
+}
+
+Status CommandLedger::done(const wire::Command& command, const wire::CommandDone& reply) {
+  return database_->transaction([&]() -> Status {
+    TRIMTAB_TRY_STATUS(database_->execute(
+        "INSERT OR REPLACE INTO commands (id, digest, ok, error, output, exit_code) VALUES (?, ?, ?, ?, ?, ?)",
+        {static_cast<std::int64_t>(command.id()), digest(command), std::int64_t{reply.ok()}, reply.error(),
+         reply.output(), std::int64_t{reply.exit_code()}}));
+    return database_->execute("DELETE FROM commands WHERE id NOT IN (SELECT id FROM commands ORDER BY id DESC LIMIT ?)",
+                              {kKept});
+  });
 }
 
 }  // namespace trimtab::agent

@@ -3,14 +3,12 @@
 // The agent's SQLite file: opened for one agent alone, with a random instance name of its own. The classes that keep
 // something in it (BatchSpool, RankLedger, CommandLedger) borrow it.
 
-#include <cstdint>
-#include <functional>
-#include <limits>
-#include <string>
+#include <sys/types.h>
 
 #include "base/random.hpp"
-#include "base/result.hpp"
+#include "ranks/rank_identity.hpp"
 #include "schema/database.hpp"
+#include "wire/agent.pb.h"
 
 namespace trimtab::agent {
 
@@ -46,5 +44,56 @@ using BeforeRenewal = std::function<Status(const std::string& instance, std::uin
 
 // A unique number for this start of this program.
 [[nodiscard]] std::uint64_t random_seed();
+
+// The ranks this agent has launched, on disk: after its own death it knows them again. One owner thread.
+struct LedgerRank {
+  RankIdentity id;
+  std::uint64_t launch = 0;
+  std::uint64_t epoch = 0;  // of the plan it runs, as far as the agent knows
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;
+  bool said_bye = false;
+  bool ended = false;
+  std::int32_t exit_code = 0;
+  std::int32_t signal = 0;
+};
+
+class RankLedger {
+ public:
+  // `database` must outlive the ledger.
+  explicit RankLedger(Database& database) : database_(&database) {}
+
+  // Replaces what was known of that rank.
+  [[nodiscard]] Status put(const LedgerRank& rank);
+  [[nodiscard]] Result<std::vector<LedgerRank>> all() const;
+  // Ranks that have ended, where there are more than a few hundred of them.
+  [[nodiscard]] Status forget_old();
+  [[nodiscard]] Status forget_ended();  // all of them
+  [[nodiscard]] Status forget_ended(const std::string& job);
+
+ private:
+  Database* database_;
+};
+
+// Commands that were done, with their replies: one that is asked twice runs once, also across the agent's death. Keeps
+// the latest few hundred. One owner thread.
+class CommandLedger {
+ public:
+  static constexpr std::int64_t kKept = 256;
+
+  // `database` must outlive the ledger.
+  explicit CommandLedger(Database& database) : database_(&database) {}
+
+  // Command ids are unique per coordinator database: another coordinator's start anew. Empty = unknown, changes
+  // nothing. True where it is another one; where the former one has acknowledged batches, the instance is to be renewed
+  // (agent_database.hpp).
+  [[nodiscard]] Result<bool> serve(const std::string& coordinator);
+  // Nothing for a command that was not done, or that differs from the one done under its id.
+  [[nodiscard]] Result<std::optional<wire::CommandDone>> reply(const wire::Command& command) const;
+  [[nodiscard]] Status done(const wire::Command& command, const wire::CommandDone& reply);
+
+ private:
+  Database* database_;
+};
 
 }  // namespace trimtab::agent

@@ -1,14 +1,17 @@
-// The page of the agent's metrics: what its parts append, and what none of them knows.
+// The agent's metrics: what its parts append, and what none of them knows; on their way out as a page that is asked
+// for, and in posts to an OpenTelemetry collector.
 
-#include <unistd.h>
+#include <spdlog/spdlog.h>
 
 #include <iterator>
 
 #include "agent_state.hpp"
 #include "host/process_facts.hpp"
+#include "net/host_text.hpp"
 #include "net/tokens.hpp"
 #include "node/agent_metric.hpp"
 #include "node/host_metrics.hpp"
+#include "processes/printable_text.hpp"
 #include "records/activity_report.hpp"
 
 namespace trimtab::agent {
@@ -22,55 +25,54 @@ void append(std::vector<net::Metric>& into, std::vector<net::Metric> more) {
 }  // namespace
 
 void Agent::Implementation::append_links(std::vector<net::Metric>& all) const {
-  all.push_back(
-      counter("collective_stamps_sent", "Sampled collectives sent to be joined over ranks.", collectives_sent));
-  all.push_back(counter("collective_stamps_dropped", "Sampled collectives dropped because the link was down.",
-                        collectives_unsent));
-  all.push_back(counter("link_frames_delayed",
-                        "Times that the coordinator's frames came faster than max_message_rate or max_byte_rate and "
-                        "were read later.",
-                        link.counters().delayed));
-  all.push_back(counter(
-      "link_frames_refused",
+  const net::Link::Counters& counted = link.counters();
+  const CoordinatorConversation::Counters& said = conversation.counters();
+  add_counter(all, "collective_stamps_sent", "Sampled collectives sent to be joined over ranks.", collectives_sent);
+  add_counter(all, "collective_stamps_dropped", "Sampled collectives dropped because the link was down.",
+              collectives_unsent);
+  add_counter(all, "link_frames_delayed",
+              "Times that the coordinator's frames came faster than max_message_rate or max_byte_rate and were read "
+              "later.",
+              counted.delayed);
+  add_counter(
+      all, "link_frames_refused",
       "Frames of the coordinator that were too large, had too many entries or were no messages: the link ended.",
-      link.counters().too_large + conversation.counters().frames_malformed));
-  all.push_back(counter("link_frames_unsent", "Messages that found link_queue full.", link.counters().refused));
-  all.push_back(gauge("link_queue_bytes", "Bytes that wait for the coordinator to read.",
-                      static_cast<double>(link.queued_bytes())));
-  all.push_back(
-      gauge("coordinator_connected", "1 while the coordinator knows this agent.", conversation.connected() ? 1 : 0));
-  all.push_back(counter("batches_refused",
-                        "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.",
-                        conversation.counters().batches_refused));
-  all.push_back(counter("costs_dropped", "Values of costs for which neither the spool nor memory had room.",
-                        collected.dropped()));
-  all.push_back(gauge("costs_waiting", "Costs in memory: new ones, and those that found the spool or the disk full.",
-                      static_cast<double>(collected.size())));
-  all.push_back(counter("metrics_requests_refused",
-                        "Requests for metrics that were refused: no TLS, no person's certificate, too many, too large, "
-                        "too slow, malformed.",
-                        requests_refused));
+      counted.too_large + said.frames_malformed);
+  add_counter(all, "link_frames_unsent", "Messages that found link_queue full.", counted.refused);
+  add_gauge(all, "link_queue_bytes", "Bytes that wait for the coordinator to read.", link.queued_bytes());
+  add_gauge(all, "coordinator_connected", "1 while the coordinator knows this agent.", conversation.connected());
+  add_counter(all, "batches_refused",
+              "Cost batches that the coordinator cannot ever take: they stay in costs.db alone.", said.batches_refused);
+  add_counter(all, "costs_dropped", "Values of costs for which neither the spool nor memory had room.",
+              collected.dropped());
+  add_gauge(all, "costs_waiting", "Costs in memory: new ones, and those that found the spool or the disk full.",
+            collected.size());
+  add_counter(all, "metrics_requests_refused",
+              "Requests for metrics that were refused: no TLS, no person's certificate, too many, too large, too slow, "
+              "malformed.",
+              requests_refused);
 }
 
 void Agent::Implementation::append_process(std::vector<net::Metric>& all) const {
-  all.push_back(gauge(
-      "root", "1 where ranks run as root; for jobs of this tenant, of all where it is empty.",
-      ::geteuid() == 0 ? 1.0 : 0.0,
-      "{tenant=\"" + net::label_value(configuration.tenant == net::kEveryTenant ? "" : configuration.tenant) + "\"}"));
-  all.push_back(gauge("database_bytes", "The agent's databases on disk, with their logs.",
-                      static_cast<double>(database_bytes())));
-  all.push_back(
-      gauge("loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count()));
+  const bool of_all = configuration.tenant == net::kEveryTenant;
+  add_gauge(all, "root", "1 where ranks run as root; for jobs of this tenant, of all where it is empty.",
+            ::geteuid() == 0, net::labels({{"tenant", of_all ? "" : configuration.tenant}}));
+  Bytes databases = 0;
+  for (const char* file : {"/agent.db", "/costs.db"}) {
+    databases += bytes_on_disk(configuration.state + file).value_or(0);
+  }
+  add_gauge(all, "database_bytes", "The agent's databases on disk, with their logs.", databases);
+  add_gauge(all, "loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count());
   if (const auto self = host::read_process_facts("/", ::getpid()); self.ok()) {
-    all.push_back(gauge("resident_bytes", "The agent's own memory.", static_cast<double>(self->resident_bytes)));
+    add_gauge(all, "resident_bytes", "The agent's own memory.", self->resident_bytes);
     all.push_back({"trimtab_agent_cpu_seconds_total", true, "The agent's own CPU time.",
                    std::chrono::duration<double>(self->cpu_time).count(), ""});
   }
   disk_use.append_metrics(all);
   own_use.append_metrics(all, ranks.running() > 0);
   const auto over = [&all](const char* what, bool is_over) {
-    all.push_back(gauge("over_budget", "1 while the agent takes more than its budget.", is_over ? 1 : 0,
-                        std::string("{what=\"") + what + "\"}"));
+    add_gauge(all, "over_budget", "1 while the agent takes more than its budget.", is_over,
+              net::labels({{"what", what}}));
   };
   over("disk", disk_use.over());
   over("memory", own_use.over_memory());
@@ -84,14 +86,13 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   costs->append_metrics(all);
   news.append_metrics(all);
   append_links(all);
-  all.push_back(gauge("traces_running", "Traces that are being taken.", static_cast<double>(traces.running())));
-  all.push_back(
-      counter("jobs_removed", "Jobs whose directories here were removed, after job_retention.", retention.removed()));
-  all.push_back(gauge("ranks_running", "Ranks that this agent looks after.", static_cast<double>(ranks.running())));
-  all.push_back(gauge("commands_running", "Commands that run.", static_cast<double>(commands.running())));
-  all.push_back(gauge("kill_switch",
-                      "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
-                      kill_switch.thrown() ? 1 : 0));
+  add_gauge(all, "traces_running", "Traces that are being taken.", traces.running());
+  add_counter(all, "jobs_removed", "Jobs whose directories here were removed, after job_retention.",
+              retention.removed());
+  add_gauge(all, "ranks_running", "Ranks that this agent looks after.", ranks.running());
+  add_gauge(all, "commands_running", "Commands that run.", commands.running());
+  add_gauge(all, "kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
+            kill_switch.thrown());
   append_process(all);
   append(all, net::certificate_ends("trimtab_agent", tls.get()));
   if (exporter) exporter->append(all);
@@ -102,10 +103,84 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   return all;
 }
 
-Bytes Agent::Implementation::database_bytes() const {
-  Bytes sum = 0;
-  for (const char* file : {"/agent.db", "/costs.db"}) sum += bytes_on_disk(configuration.state + file).value_or(0);
-  return sum;
+Status Agent::Implementation::serve_metrics() {
+  if (configuration.metrics_port == 0) return {};
+  net::ServerOptions options;
+  const bool for_others = !net::is_loopback_host(configuration.metrics_address);
+  options.address = configuration.metrics_address;
+  options.port = configuration.metrics_port;
+  if (for_others) options.tls = tls;
+  options.max_connections = 64;
+  options.max_connection_rate = MetricsPage::kConnectionsPerSecond;
+  options.max_body_bytes = 0;  // A page is asked for without one; and no WebSocket: nobody hears messages here.
+  const bool names_jobs = for_others || configuration.metrics_name_jobs;
+  if (!names_jobs) {
+    TRIMTAB_TRY(opaque_jobs, OpaqueJobs::open(configuration.state + "/metrics.key"));
+    spdlog::info(
+        "every user of this machine can read the metrics at {}:{}: jobs have opaque labels there (metrics_jobs = named "
+        "shows their names)",
+        configuration.metrics_address, configuration.metrics_port);
+  }
+  metrics_page.emplace(clock, [this, names_jobs] { return page(names_jobs); });
+  const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
+    if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
+    return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_page->text()};
+  };
+  net::ServerHandlers handlers{answer, {}, {}, {}};
+  // Another node's agent has no business here.
+  handlers.admit = [this, for_others](const net::HttpRequest& head) -> std::optional<net::HttpResponse> {
+    if (auto why = metrics_page->too_often(head)) {
+      refuse_request("rate", head.address, *why);
+      return net::HttpResponse{429, "text/plain", *why + ": ask again in a second\n"};
+    }
+    if (!for_others || (head.peer && head.peer->kind == net::CertificateKind::kPerson)) return std::nullopt;
+    const std::string shown =
+        head.peer ? "'" + head.peer->name + "' is another certificate" : "it shows no certificate";
+    refuse_request("forbidden", head.address,
+                   "metrics are shown to a person's certificate alone, but " + shown + ": " +
+                       net::issue_command({"NAME", net::CertificateKind::kPerson}) + " makes one");
+    return net::HttpResponse{403, "text/plain", "metrics are shown to a person's certificate alone\n"};
+  };
+  handlers.refused = [this](const net::Refusal& refusal) {
+    refuse_request(to_string(refusal.kind), refusal.address, refusal.reason);
+  };
+  auto server = net::Server::start(loop, std::move(options), std::move(handlers));
+  if (!server.ok()) return wrap("metrics (choose with --metrics-port, 0 = off)", server.error());
+  metrics_server = std::move(server).value();
+  return {};
+}
+
+// Whoever reaches the port can cause it for ever.
+void Agent::Implementation::refuse_request(std::string_view kind, const std::string& address,
+                                           const std::string& reason) {
+  constexpr std::size_t kMost = 400;
+  ++requests_refused;
+  const LogPace::Answer answer = requests_pace.next(clock.monotonic());
+  if (answer.left_out > 0) spdlog::warn("{} more requests for metrics were refused since", answer.left_out);
+  if (!answer.say) return;
+  spdlog::warn("metrics: refused ({}): {}: {}", kind, address, printable_text(reason.substr(0, kMost)));
+}
+
+std::string Agent::Implementation::page(bool names_jobs) const {
+  std::vector<net::Metric> all = metrics();
+  if (!names_jobs) opaque_jobs->hide(all);
+  return net::render_metrics(all);
+}
+
+Status Agent::Implementation::export_metrics() {
+  if (!configuration.otlp.endpoint) return {};
+  net::OtlpHandlers handlers;
+  handlers.page = [this] { return net::render_metrics(metrics()); };
+  handlers.changed = [](bool well, const std::string& what) {
+    spdlog::log(well ? spdlog::level::info : spdlog::level::warn, "{}", what);
+  };
+  auto started =
+      net::OtlpExporter::start(loop, clock, configuration.otlp,
+                               {"trimtab-agent", state.instance, TRIMTAB_RELEASE, /*host=*/"", configuration.node},
+                               std::move(handlers), random.next());
+  if (!started.ok()) return wrap("posting metrics (otlp_endpoint)", started.error());
+  exporter = std::move(started).value();
+  return {};
 }
 
 }  // namespace trimtab::agent

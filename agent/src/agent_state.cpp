@@ -1,18 +1,10 @@
 #include "agent_state.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <utility>
-
-#include "costs/collective_message.hpp"
 #include "host/process_facts.hpp"
 #include "net/tokens.hpp"
 #include "node/host_metrics.hpp"
-#include "probes/gpu_probe.hpp"
-#include "processes/child_process.hpp"
-#include "ranks/rank_end.hpp"
 #include "records/activity_report.hpp"
 
 namespace trimtab::agent {

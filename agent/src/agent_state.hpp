@@ -2,45 +2,26 @@
 
 // The agent's parts and how they are joined. Loop thread only.
 
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "agent/agent.hpp"
-#include "agent_database.hpp"
-#include "base/clock.hpp"
-#include "commands/command_runner.hpp"
-#include "commands/job_context.hpp"
-#include "commands/job_retention.hpp"
 #include "coordinator_conversation.hpp"
-#include "costs/collective_times.hpp"
-#include "costs/cost_store.hpp"
-#include "host/fingerprint_watch.hpp"
+#include "host/fingerprint_probe.hpp"
 #include "host/sampler.hpp"
-#include "net/certificate_ends.hpp"
 #include "net/link.hpp"
-#include "net/metric_text.hpp"
 #include "net/otlp_exporter.hpp"
-#include "net/server.hpp"
-#include "node/disk_use.hpp"
 #include "node/kill_switch.hpp"
 #include "node/metrics_page.hpp"
-#include "node/node_facts.hpp"
 #include "node/others_use.hpp"
 #include "node/own_use.hpp"
-#include "probes/hardware_probe.hpp"
-#include "ranks/launched_ranks.hpp"
-#include "ranks/opaque_jobs.hpp"
-#include "ranks/rank_news.hpp"
-#include "ranks/rank_sessions.hpp"
-#include "records/rank_rings.hpp"
-#include "records/trace_recorder.hpp"
 
 namespace trimtab::agent {
+
+// What the agent says of its node before it has measured anything.
+struct NodeFacts {
+  Fingerprint fingerprint;
+  Bytes memory = 0;            // of one device
+  std::string inject_library;  // empty where there is none
+  std::string gpu_problem;     // why NVML does not work although there are GPUs; empty when all is well
+};
 
 struct Agent::Implementation {
   Implementation(net::EventLoop& event_loop, const Configuration& chosen, NodeFacts node, AgentDatabase opened,
@@ -82,7 +63,6 @@ struct Agent::Implementation {
   [[nodiscard]] std::vector<net::Metric> metrics() const;
   void append_links(std::vector<net::Metric>& all) const;
   void append_process(std::vector<net::Metric>& all) const;
-  [[nodiscard]] Bytes database_bytes() const;
 
   net::EventLoop& loop;
   Configuration configuration;

@@ -1,16 +1,10 @@
 #include "agent/configuration.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "net/certificates.hpp"
 #include "net/host_text.hpp"
-#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
-#include "schema/settings.hpp"
 #include "schema/state_directory.hpp"
 
 namespace trimtab::agent {

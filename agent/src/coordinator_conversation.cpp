@@ -2,20 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <set>
-#include <string>
-#include <utility>
-
-#include "commands/scratch.hpp"
-#include "node/hello_facts.hpp"
 #include "processes/printable_text.hpp"
 #include "schema/frame_bounds.hpp"
 #include "schema/protocol_version.hpp"
-
-#ifndef TRIMTAB_RELEASE
-#define TRIMTAB_RELEASE "unknown"
-#endif
 
 namespace trimtab::agent {
 
@@ -34,10 +23,6 @@ std::string said(const std::string& words) {
 }
 
 }  // namespace
-
-void CoordinatorConversation::opened() {
-  port_.send(hello().SerializeAsString());
-}
 
 wire::FromAgent CoordinatorConversation::hello() const {
   wire::FromAgent message;
@@ -221,16 +206,57 @@ void CoordinatorConversation::renew_instance() {
   port_.drop("the agent has a new instance");
 }
 
-bool CoordinatorConversation::send(const wire::FromAgent& message) {
-  return welcome_ && port_.send(message.SerializeAsString());
-}
-
 bool CoordinatorConversation::send_costs(const wire::FromAgent& message) {
   return port_.queued_bytes() < kCostsAhead && send(message);
 }
 
 bool CoordinatorConversation::send_trace(const wire::FromAgent& message) {
   return port_.queued_bytes() < static_cast<std::size_t>(surroundings_.configuration.link_queue) / 2 && send(message);
+}
+
+namespace {
+
+void say_running(const LedgerRank& rank, wire::Hello& hello) {
+  wire::RunningRank& running = *hello.add_running();
+  running.set_job(rank.id.job);
+  running.set_rank(rank.id.rank);
+  running.set_pid(rank.pid);
+  running.set_launch(rank.launch);
+  running.set_epoch(rank.epoch);
+  running.set_variant(rank.id.variant);
+}
+
+}  // namespace
+
+void say_ranks(const std::vector<LedgerRank>& ranks, wire::Hello& hello) {
+  std::map<std::string, std::uint64_t> launches;
+  for (const LedgerRank& rank : ranks) {
+    if (!rank.ended) say_running(rank, hello);
+    std::uint64_t& latest = launches[rank.id.job];
+    latest = std::max(latest, rank.launch);
+  }
+  for (const auto& [job, launch] : launches) {
+    wire::JobLaunch& one = *hello.add_launches();
+    one.set_job(job);
+    one.set_launch(launch);
+  }
+}
+
+void say_kept(const std::set<std::string>& jobs, wire::Hello& hello) {
+  std::set<std::string> unnamed = jobs;
+  for (const wire::JobLaunch& one : hello.launches()) unnamed.erase(one.job());
+  for (const std::string& job : unnamed) {
+    if (!std::cmp_less(hello.launches_size(), kMostLaunches)) return;
+    hello.add_launches()->set_job(job);
+  }
+}
+
+Status say_numbers(const Database& database, wire::Hello& hello) {
+  TRIMTAB_TRY(const BatchNumbers numbers, batch_numbers(database));
+  hello.set_last_batch(numbers.last);
+  hello.set_held_from(numbers.held_from);
+  hello.set_acknowledged_by(numbers.coordinator);
+  return {};
 }
 
 }  // namespace trimtab::agent

@@ -2,26 +2,14 @@
 
 // The agent's side of the conversation with the coordinator (schema/wire/agent.proto): what a connection's messages do
 // to the agent's parts, and what of these is said. Without a socket, timer or process of its own. Loop thread only.
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
+// What an agent's hello says of its ranks and of its batches of costs, from what is on its disk.
 
 #include "agent/configuration.hpp"
-#include "agent_database.hpp"
-#include "base/clock.hpp"
 #include "commands/command_runner.hpp"
 #include "commands/job_retention.hpp"
 #include "costs/cost_store.hpp"
 #include "probes/hardware_probe.hpp"
-#include "ranks/launched_ranks.hpp"
-#include "ranks/rank_news.hpp"
 #include "ranks/rank_sessions.hpp"
-#include "records/trace_recorder.hpp"
-#include "wire/agent.pb.h"
 
 namespace trimtab::agent {
 
@@ -58,7 +46,7 @@ class CoordinatorConversation final {
       : surroundings_(std::move(surroundings)), port_(std::move(port)) {}
 
   // Of the link.
-  void opened();
+  void opened() { port_.send(hello().SerializeAsString()); }
   void closed(const std::string& reason);
   void received(std::string_view frame);
 
@@ -72,7 +60,7 @@ class CoordinatorConversation final {
   // Between the coordinator's welcome and the connection's end.
   [[nodiscard]] bool connected() const { return welcome_; }
   // False before the coordinator has welcomed us, and when the link's queue is full.
-  bool send(const wire::FromAgent& message);
+  bool send(const wire::FromAgent& message) { return welcome_ && port_.send(message.SerializeAsString()); }
   // Of what must not stand in the way of everything else: also false when much waits to be sent.
   bool send_costs(const wire::FromAgent& message);
   bool send_trace(const wire::FromAgent& message);
@@ -103,5 +91,25 @@ class CoordinatorConversation final {
   std::string last_reason_;        // for which there was no link
   Counters counters_;
 };
+
+// What an agent's hello says of its ranks and of its batches of costs, from what is on its disk.
+
+// Those that run, and of each job the latest launch, over or not.
+void say_ranks(const std::vector<LedgerRank>& ranks, wire::Hello& hello);
+// After say_ranks(): these jobs have files here; those that it has not named are launches of number 0, up to
+// kMostLaunches (schema/frame_bounds.hpp).
+void say_kept(const std::set<std::string>& jobs, wire::Hello& hello);
+
+// What a coordinator needs that was set back to an older copy of its state, or whose agent was.
+[[nodiscard]] Status say_numbers(const Database& database, wire::Hello& hello);
+
+// Those that run, and of each job the latest launch, over or not.
+void say_ranks(const std::vector<LedgerRank>& ranks, wire::Hello& hello);
+// After say_ranks(): these jobs have files here; those that it has not named are launches of number 0, up to
+// kMostLaunches (schema/frame_bounds.hpp).
+void say_kept(const std::set<std::string>& jobs, wire::Hello& hello);
+
+// What a coordinator needs that was set back to an older copy of its state, or whose agent was.
+[[nodiscard]] Status say_numbers(const Database& database, wire::Hello& hello);
 
 }  // namespace trimtab::agent

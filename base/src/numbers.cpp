@@ -1,7 +1,6 @@
 #include "base/numbers.hpp"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 
 namespace trimtab {

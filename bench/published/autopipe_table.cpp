@@ -6,8 +6,8 @@
 
 #include "../../tests/tuner/autopipe/block_chains.hpp"
 #include "../thread_seconds.hpp"
+#include "solvers/autopipe/partition.hpp"
 #include "solvers/autopipe/planner.hpp"
-#include "solvers/autopipe/slicer.hpp"
 
 namespace {
 

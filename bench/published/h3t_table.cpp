@@ -13,7 +13,6 @@
 
 #include "../../tests/tuner/h3t/analytic_layers.hpp"
 #include "../thread_seconds.hpp"
-#include "papers/h3t/free_synchronization.hpp"
 #include "papers/h3t/published_solvers.hpp"
 #include "solvers/h3t/exact_solver.hpp"
 #include "solvers/h3t/stage_choice.hpp"

@@ -19,6 +19,18 @@ using namespace trimtab::tuner::oases;  // NOLINT
 
 namespace {
 
+// "36 x tp 2, 12 x tp 1": runs of operators.
+std::string text_of(const Chain& chain, const Choice& choice) {
+  std::string text;
+  for (std::size_t n = 0, run = 0; n < choice.size(); ++n) {
+    ++run;
+    if (n + 1 < choice.size() && choice[n + 1] == choice[n]) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(run) + " x tp " + std::to_string(chain.degrees[choice[n]]);
+    run = 0;
+  }
+  return text;
+}
+
 constexpr int kRepeats = 201;
 
 struct Timed {
@@ -60,7 +72,7 @@ void planner_row(const test::Setting& setting, OasesVariant variant) {
     return;
   }
   const Chain& chain = model->tables().chain;
-  const Objective objective = model->tables().objective();
+  const Objective objective = model->tables().variant;
   const Timed any = timed(chain, objective);
   if (!any.answer.found) {
     std::printf("| %s | %d | %s | nothing fits: at least %.2f of %.2f GB | | 0 | %.1f | %.1f | | %s |\n",
@@ -82,7 +94,7 @@ void deployed_row(const test::Setting& setting) {
   const ChainAnswer coded = test::solve(chain, Objective::kPublished);
   const ChainAnswer ours = test::solve(chain, Objective::kPaper);
   if (!ours.found) return;
-  const Choice run = deployed(chain, coded.choice);
+  const Choice run = test::deployed(chain, coded.choice);
   const double memory = memory_bytes(chain, run);
   const double program = step_ms(chain, coded.choice, Objective::kPaper);
   const double runs = step_ms(chain, run, Objective::kPaper);
@@ -156,7 +168,7 @@ void random_row(std::int32_t nodes, std::int32_t degrees, bool uneven) {
     labels.add(static_cast<double>(ours.labels));
     const ChainAnswer coded = test::solve(chain, Objective::kPublished);
     program.add(100 * (step_ms(chain, coded.choice, Objective::kPaper) / ours.cost - 1));
-    const Choice run = deployed(chain, coded.choice);
+    const Choice run = test::deployed(chain, coded.choice);
     if (memory_bytes(chain, run) > chain.limit) {
       ++over;
     } else {

@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <utility>
 
-#include "help_formatter.hpp"
-#include "nearest.hpp"
+#include "arguments.hpp"
+#include "files.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -43,12 +43,6 @@ std::vector<std::string> option_names(const CLI::App* app) {
   return names;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 std::string unknown_option(const CLI::App* app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   return path_of(app) + ": unknown option '" + name + "'" + did_you_mean(name, option_names(app));
@@ -57,7 +51,7 @@ std::string unknown_option(const CLI::App* app, const std::string& word) {
 std::string unknown_verb(const CLI::App* app, const std::string& word) {
   const std::vector<std::string> known = verb_names(app);
   if (known.empty()) return path_of(app) + ": did not expect the argument '" + word + "'";
-  return path_of(app) + ": unknown verb '" + word + "'" + did_you_mean(word, known) + " Known are: " + join(known) +
+  return path_of(app) + ": unknown verb '" + word + "'" + did_you_mean(word, known) + " Known are: " + joined(known) +
          ".";
 }
 
@@ -72,7 +66,7 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
   if (!extra.empty() && verb_missing && extra.front().front() != '-') return unknown_verb(app, extra.front());
   if (option != extra.end() && *option != "--") return unknown_option(app, *option);
   if (!extra.empty()) return unknown_verb(app, extra.front());
-  if (verb_missing) return path_of(app) + ": needs a verb: " + join(verb_names(app));
+  if (verb_missing) return path_of(app) + ": needs a verb: " + joined(verb_names(app));
   return path_of(app) + ": " + error.what();
 }
 
@@ -81,6 +75,20 @@ int usage_error(const CLI::App& root, const CLI::ParseError& error, Console& con
   console.err << explain(root, error) << "\nTry '" << path_of(app) << " --help'.\n";
   return exit_code(ErrorKind::kBadInput);
 }
+
+// How --help shows an option: "--seed N  Seed of the random choices (default: 1)".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string type = option->get_type_name();
+    return (type.empty() ? "" : " " + type) + (option->get_expected_max() > 1 ? " ..." : "");
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string value = option->get_default_str();
+    return option->get_description() + (option->get_required() ? " (required)" : "") +
+           (value.empty() ? "" : " (default: " + value + ")");
+  }
+};
 
 // The root of the program's only thread: what nobody expected still ends in words and an exit code.
 Result<int> perform(const Action& action, Console& console) {
@@ -93,20 +101,47 @@ Result<int> perform(const Action& action, Console& console) {
 
 }  // namespace
 
-CLI::App* add_verb(CLI::App& root, const std::string& name, const std::string& description,
+CLI::App* add_verb(CLI::App& parent, const std::string& name, const std::string& description,
                    const std::string& example) {
-  CLI::App* verb = root.add_subcommand(name, description);
+  CLI::App* verb = parent.add_subcommand(name, description);
   verb->footer("Example:\n  " + example);
   return verb;
 }
 
-void add_json(CLI::App* verb, bool& json) {
-  verb->add_flag("--json", json, "Print JSON for machines");
+CLI::App& add_group(CLI::App& root, const std::string& name, const std::string& description,
+                    const std::string& example) {
+  return *add_verb(root, name, description, example)->require_subcommand(1);
 }
 
 CLI::Option* add_value(CLI::App* verb, const std::string& name, std::string& value, const std::string& type,
-                       const std::string& description) {
-  return verb->add_option(name, value, description)->type_name(type)->take_last();
+                       const std::string& description, Need need) {
+  CLI::Option* option = verb->add_option(name, value, description)->type_name(type)->take_last();
+  if (need == Need::kHasDefault) option->capture_default_str();
+  return option->required(need == Need::kRequired);
+}
+
+CLI::Option* add_values(CLI::App* verb, const std::string& name, std::vector<std::string>& values,
+                        const std::string& type, const std::string& description, Need need) {
+  return verb->add_option(name, values, description)->type_name(type)->required(need == Need::kRequired);
+}
+
+void add_flag(CLI::App* verb, const std::string& name, bool& value, const std::string& description) {
+  verb->add_flag(name, value, description);
+}
+
+Status hand_out(const std::string& text, const std::string& path, const std::string& remark, Console& console) {
+  if (path.empty()) {
+    console.out << text;
+    return {};
+  }
+  TRIMTAB_TRY_STATUS(write_file(path, text));
+  console.err << remark << "\n";
+  return {};
+}
+
+void add_action(CLI::App* verb, Selection& selection, bool& json, Action action) {
+  add_flag(verb, "--json", json, "Print JSON for machines");
+  verb->callback([&selection, action = std::move(action)] { selection.action = action; });
 }
 
 std::unique_ptr<CLI::App> command_tree(Selection& selection) {

@@ -2,10 +2,6 @@
 
 // The command line: the tree of verbs, its errors, and the exit codes. main() is one call of run().
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {

@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 
+#include "arguments.hpp"
 #include "files.hpp"
-#include "nearest.hpp"
 #include "schema/database.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
-
-std::string list_of(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none" : text;
-}
 
 Status set_knob(Knobs& knobs, const std::string& name) {
   std::vector<std::string> known;
@@ -26,13 +20,20 @@ Status set_knob(Knobs& knobs, const std::string& name) {
     knobs.*knob.knob = true;
     return {};
   }
-  return bad_input("--knobs: unknown knob '" + name + "'" + did_you_mean(name, known) +
-                   " Known are: " + list_of(known) + ".");
+  return bad_input("--knobs: unknown knob '" + name + "'" + did_you_mean(name, known) + " Known are: " + joined(known) +
+                   ".");
 }
 
 bool named_by(const Cluster* cluster, const std::string& fingerprint) {
-  return cluster != nullptr && std::any_of(cluster->nodes.begin(), cluster->nodes.end(),
-                                           [&](const Node& node) { return node.fingerprint == fingerprint; });
+  return cluster != nullptr &&
+         std::ranges::find(cluster->nodes, fingerprint, &Node::fingerprint) != cluster->nodes.end();
+}
+
+// Of a tenant's job, TENANT/JOB, they are kept apart.
+std::string calibration_fact(const std::string& job) {
+  const std::size_t slash = job.find('/');
+  if (slash == std::string::npos) return "calibration/" + job;
+  return "tenant/" + job.substr(0, slash) + "/calibration" + job.substr(slash);
 }
 
 }  // namespace
@@ -81,37 +82,21 @@ Result<std::string> choose_fingerprint(const std::vector<std::string>& known, co
   if (matching.size() == 1) return matching.front();
   if (wanted.empty() && known.size() == 1) return known.front();
   if (matching.size() > 1) {
-    return bad_input(path + ": several fingerprints fit: " + list_of(matching) + "; name one with --fingerprint");
+    return bad_input(path + ": several fingerprints fit: " + joined(matching) + "; name one with --fingerprint");
   }
   if (wanted.empty()) {
-    return bad_input(path + ": holds costs of several fingerprints, name one with --fingerprint: " + list_of(known));
+    return bad_input(path + ": holds costs of several fingerprints, name one with --fingerprint: " + joined(known));
   }
-  return bad_input(path + ": no fingerprint begins with '" + wanted + "'; it holds: " + list_of(known));
+  return bad_input(path + ": no fingerprint begins with '" + wanted + "'; it holds: " + joined(known));
 }
-
-Result<std::vector<std::string>> fingerprint_hashes(const CostDatabase& database) {
-  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
-  std::vector<std::string> hashes;
-  for (const Fingerprint& fingerprint : fingerprints) hashes.push_back(hash(fingerprint));
-  std::sort(hashes.begin(), hashes.end());
-  return hashes;
-}
-
-namespace {
-
-// Of a tenant's job, TENANT/JOB, they are kept apart.
-std::string calibration_fact(const std::string& job) {
-  const std::size_t slash = job.find('/');
-  if (slash == std::string::npos) return "calibration/" + job;
-  return "tenant/" + job.substr(0, slash) + "/calibration" + job.substr(slash);
-}
-
-}  // namespace
 
 Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
                          const std::string& job) {
   TRIMTAB_TRY(const CostDatabase database, open_costs(path));
-  TRIMTAB_TRY(const std::vector<std::string> known, fingerprint_hashes(database));
+  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
+  std::vector<std::string> known;
+  for (const Fingerprint& one : fingerprints) known.push_back(hash(one));
+  std::sort(known.begin(), known.end());
   Costs result;
   TRIMTAB_TRY(result.fingerprint, choose_fingerprint(known, fingerprint, cluster, path));
   TRIMTAB_TRY(result.costs, database.costs(result.fingerprint));

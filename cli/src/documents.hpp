@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.hpp"
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 #include "schema/cost_database.hpp"
@@ -32,7 +31,6 @@ namespace trimtab::cli {
 // database, or the only one that the cluster's nodes name; else the error lists what there is.
 [[nodiscard]] Result<std::string> choose_fingerprint(const std::vector<std::string>& known, const std::string& wanted,
                                                      const Cluster* cluster, const std::string& path);
-[[nodiscard]] Result<std::vector<std::string>> fingerprint_hashes(const CostDatabase& database);
 
 struct Costs {
   std::string fingerprint;

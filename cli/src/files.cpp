@@ -61,4 +61,18 @@ Status make_directories(const std::string& path) {
   return {};
 }
 
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+void remove_if_there(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+}
+
+void Descriptor::reset() {
+  if (value_ >= 0) ::close(std::exchange(value_, -1));
+}
+
 }  // namespace trimtab::cli

@@ -1,9 +1,10 @@
 #pragma once
 
-// Whole files, with errors that name the file and the cause.
+// Whole files, with errors that name the file and the cause, and what else verbs do to files.
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.hpp"
 
@@ -18,5 +19,23 @@ namespace trimtab::cli {
 // Where it was not there before, for its owner alone.
 [[nodiscard]] Status make_private_directory(const std::string& path);
 [[nodiscard]] Status make_directories(const std::string& path);
+// Also false where nobody can tell.
+[[nodiscard]] bool is_there(const std::string& path);
+// Where it is there and can be removed.
+void remove_if_there(const std::string& path);
+
+// A file descriptor that is closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() { reset(); }
+  [[nodiscard]] int get() const { return value_; }
+  void reset();
+
+ private:
+  int value_;
+};
 
 }  // namespace trimtab::cli

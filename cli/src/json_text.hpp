@@ -4,17 +4,11 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
-
-#include "base/result.hpp"
 
 namespace trimtab::cli {
 
 [[nodiscard]] inline std::string json_text(const nlohmann::json& document, int indent = -1) {
   return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
-
-// The tree of a text from elsewhere. What it is instead is the error: "no JSON", "nested deeper than ...".
-[[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text);
 
 }  // namespace trimtab::cli

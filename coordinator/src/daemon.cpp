@@ -7,18 +7,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <utility>
 
 #include "agents/agents.hpp"
-#include "api/access.hpp"
 #include "api/api.hpp"
-#include "api/metrics.hpp"
-#include "jobs/job_table.hpp"
 #include "jobs/retention.hpp"
-#include "net/certificate_ends.hpp"
+#include "jobs/search_worker.hpp"
 #include "net/certificates.hpp"
-#include "net/server.hpp"
+#include "net/credentials.hpp"
 #include "schema/state_directory.hpp"
 #include "schema/wire_log.hpp"
 #include "services.hpp"
@@ -98,12 +94,10 @@ Status write_port_file(const std::string& path, std::uint16_t port) {
   return {};
 }
 
-}  // namespace
-
-struct Daemon::Implementation {
-  Implementation(net::EventLoop& event_loop, const Clock& time, StateStore state, CostDatabase database,
-                 const Settings& settings, const std::string& directory, std::shared_ptr<net::Credentials> certificates,
-                 std::unique_ptr<net::TokenFile> tokens)
+struct Running final : Daemon {
+  Running(net::EventLoop& event_loop, const Clock& time, StateStore state, CostDatabase database,
+          const Settings& settings, const std::string& directory, std::shared_ptr<net::Credentials> certificates,
+          std::unique_ptr<net::TokenFile> tokens)
       : loop(event_loop),
         clock(time),
         tls(std::move(certificates)),
@@ -117,12 +111,11 @@ struct Daemon::Implementation {
                  costs,
                  worker,
                  members,
-                 {settings.search_time, settings.search_evaluations},
-                 settings.rendezvous_ports,
+                 settings,
                  directory + "/nccl-tables",
                  [this](const std::string& node, const wire::ToAgent& message) { return agents.send(node, message); },
                  {}},
-        jobs(services, {settings.max_jobs_of_tenant, settings.max_jobs}),
+        jobs(services.for_jobs),
         agents(services, jobs,
                {[this](std::uint64_t peer, std::string frame) {
                   loop.assert_on_loop();
@@ -141,14 +134,19 @@ struct Daemon::Implementation {
                 },
                 [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
         api(services, jobs, access, settings.max_request_rate),
-        retention(services, jobs, {settings.job_retention, settings.audit_retention}) {
+        retention(services.for_jobs, jobs) {
     services.tls = tls;
     services.own_use = std::make_unique<OwnUseWatch>(
         settings.budgets, time, [this] { return own_use(); },
         [](const std::string& line) { spdlog::warn("{}", line); });
   }
 
-  Status listen(const Settings& settings) {
+  ~Running() override {
+    if (is_up) stop();
+  }
+
+  Status listen() {
+    const Settings& settings = services.settings;
     net::ServerOptions options;
     options.address = settings.address;
     options.port = settings.port;
@@ -197,6 +195,7 @@ struct Daemon::Implementation {
     return {};
   }
 
+  void reload() override { reload(true); }
   void reload(bool in_any_case) {
     const auto tell = [](const char* what, const Result<bool>& fresh) {
       if (!fresh.ok()) return spdlog::error("the {} stay as they were: {}", what, fresh.error().message);
@@ -230,6 +229,25 @@ struct Daemon::Implementation {
     retention.tick();
   }
 
+  [[nodiscard]] std::uint16_t port() const override { return server->port(); }
+
+  [[nodiscard]] std::string status() const override {
+    const auto connected =
+        std::ranges::count_if(members.members(), [](const auto& one) { return one.second.peer != 0; });
+    const auto active = std::ranges::count_if(jobs.jobs(), [](const auto& one) { return one.second->active(); });
+    return std::to_string(connected) + " of " + std::to_string(members.members().size()) + " nodes connected, " +
+           std::to_string(active) + " jobs active";
+  }
+
+  void stop() override {
+    reload_timer.cancel();
+    commit_timer.cancel();
+    timer.cancel();
+    services.exporter.reset();
+    agents.stop();
+    server->stop();
+  }
+
   net::EventLoop& loop;
   const Clock& clock;
   std::shared_ptr<net::Credentials> tls;
@@ -249,7 +267,10 @@ struct Daemon::Implementation {
   net::EventLoop::Timer reload_timer;
   net::EventLoop::Timer commit_timer;
   Nanoseconds last_tick{0};
+  bool is_up = false;  // as a whole
 };
+
+}  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock& clock, const Settings& settings) {
   hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
@@ -262,52 +283,32 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
               CostDatabase::open(or_else(settings.cost_database, directory + "/costs.db"), OpenMode::kCreate));
   say_backup(store.name(), store.backup());
   say_backup(costs.name(), costs.backup());
-  auto inside = std::make_unique<Implementation>(loop, clock, std::move(store), std::move(costs), settings, directory,
-                                                 std::move(credentials), std::move(tokens));
+  auto inside = std::make_unique<Running>(loop, clock, std::move(store), std::move(costs), settings, directory,
+                                          std::move(credentials), std::move(tokens));
   inside->services.own_use->tick();  // before the first costs come
-  TRIMTAB_TRY_STATUS(inside->listen(settings));
+  TRIMTAB_TRY_STATUS(inside->listen());
   TRIMTAB_TRY_STATUS(inside->jobs.restore());
   TRIMTAB_TRY_STATUS(inside->export_metrics(settings.otlp));
   TRIMTAB_TRY_STATUS(write_port_file(settings.port_file, inside->server->port()));
-  Implementation* raw = inside.get();
+  Running* raw = inside.get();
   inside->timer = loop.every(kTick, [raw] { raw->tick(); });
   inside->tell_certificate_ends();
   inside->reload_timer = loop.every(kReloadPeriod, [raw] { raw->reload(false); });
   spdlog::info("trimtab-coordinator {} listens on {}:{}, state in {}", TRIMTAB_RELEASE, settings.address,
                inside->server->port(), directory);
-  return std::unique_ptr<Daemon>(new Daemon(std::move(inside)));
+  inside->is_up = true;
+  return std::unique_ptr<Daemon>(std::move(inside));
 }
 
-Daemon::Daemon(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
-
-Daemon::~Daemon() {
-  stop();
-}
-
-std::uint16_t Daemon::port() const {
-  return implementation_->server->port();
-}
-
-std::string Daemon::status() const {
-  const auto& members = implementation_->members.members();
-  const auto& jobs = implementation_->jobs.jobs();
-  const auto connected = std::ranges::count_if(members, [](const auto& one) { return one.second.peer != 0; });
-  const auto active = std::ranges::count_if(jobs, [](const auto& one) { return one.second->active(); });
-  return std::to_string(connected) + " of " + std::to_string(members.size()) + " nodes connected, " +
-         std::to_string(active) + " jobs active";
-}
-
-void Daemon::reload() {
-  implementation_->reload(true);
-}
-
-void Daemon::stop() {
-  implementation_->reload_timer.cancel();
-  implementation_->commit_timer.cancel();
-  implementation_->timer.cancel();
-  implementation_->services.exporter.reset();
-  implementation_->agents.stop();
-  implementation_->server->stop();
+std::vector<ServerDatabase> inspect_server_databases(const Settings& settings) {
+  std::vector<ServerDatabase> databases;
+  if (names_server(settings.cost_database)) {
+    databases.push_back({"cost_database", inspect_cost_server(settings.cost_database)});
+  }
+  if (names_server(settings.state_database)) {
+    databases.push_back({"state_database", inspect_server(settings.state_database, state_migrations(), true)});
+  }
+  return databases;
 }
 
 }  // namespace trimtab::coordinator

@@ -5,27 +5,23 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "coordinator/daemon.hpp"
 #include "coordinator/settings.hpp"
-#include "net/descriptor_limit.hpp"
-#include "net/log_file.hpp"
-#include "net/service_notice.hpp"
+#include "net/daemon.hpp"
 
 namespace {
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
+
+constexpr const char* kProgram = "trimtab-coordinator";
 
 std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -50,11 +46,6 @@ Result<Settings> read_settings(const std::string& config, const std::map<std::st
   return settings;
 }
 
-int report(const Error& error) {
-  std::fprintf(stderr, "trimtab-coordinator: %s\n", error.message.c_str());
-  return exit_code(error.kind);
-}
-
 void allow_connections(std::uint32_t connections) {
   constexpr std::uint64_t kOthers = 64;
   const std::uint64_t wanted = connections + kOthers;
@@ -65,40 +56,25 @@ void allow_connections(std::uint32_t connections) {
       connections, allowed);
 }
 
-Result<std::optional<net::LogFile>> log_file(const Settings& settings) {
-  if (settings.log_file.empty()) return std::optional<net::LogFile>();
-  TRIMTAB_TRY(net::LogFile file, net::LogFile::open(settings.log_file, settings.log_limit));
-  return std::optional<net::LogFile>(std::move(file));
-}
-
 int run(const Settings& settings, const net::ServiceVariables& manager) {
   ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
-  const auto log = log_file(settings);
-  if (!log.ok()) return report(log.error());
+  const auto log = net::open_log_file(settings.log_file, settings.log_limit);
+  if (!log.ok()) return net::report(kProgram, log.error());
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
   allow_connections(settings.max_connections);
   const SystemClock clock;
-  net::EventLoop loop;
-  net::ServiceNotice notice(loop, manager);
-  if (!notice.problem().empty()) spdlog::warn("the service manager hears nothing of this daemon: {}", notice.problem());
-  std::unique_ptr<Daemon> daemon;
-  // Before anybody can know that it runs; a signal that comes while it starts is answered when it has.
-  loop.on_signals(false, [&](int signal) {
-    if (signal == SIGHUP) return notice.reload([&] { daemon->reload(); });
-    spdlog::info("signal {}: stopping; jobs go on and are taken up at the next start", signal);
-    notice.stopping();
-    daemon->stop();
-    loop.stop();
-  });
-  auto started = Daemon::start(loop, clock, settings);
-  if (!started.ok()) return report(started.error());
-  daemon = std::move(started).value();
-  notice.ready([&] { return daemon->status(); });
-  net::EventLoop::Timer log_timer;
-  if (*log) log_timer = loop.every(std::chrono::seconds(1), [&log] { (*log)->look(); });
-  loop.run();
-  return 0;
+  const Status ended = net::run_daemon(
+      manager, *log, [&](net::EventLoop& loop) { return Daemon::start(loop, clock, settings); },
+      [](Daemon& daemon, int signal, const std::function<void()>& gone) {
+        spdlog::info("signal {}: stopping; jobs go on and are taken up at the next start", signal);
+        daemon.stop();
+        gone();
+      },
+      [](const std::string& problem) {
+        spdlog::warn("the service manager hears nothing of this daemon: {}", problem);
+      });
+  return ended.ok() ? 0 : net::report(kProgram, ended.error());
 }
 
 }  // namespace
@@ -120,6 +96,5 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   const auto settings = read_settings(config, flags);
-  if (!settings.ok()) return report(settings.error());
-  return run(*settings, manager);
+  return settings.ok() ? run(*settings, manager) : net::report(kProgram, settings.error());
 }

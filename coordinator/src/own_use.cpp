@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <utility>
 
 #include "base/numbers.hpp"
 #include "base/units.hpp"

@@ -7,11 +7,20 @@
 #include <utility>
 
 #include "schema/api/report.hpp"
-#include "trial_documents.hpp"
 #include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {
+
+std::optional<api::Terms> terms_of(const std::vector<StepTerms>& terms, std::size_t stage) {
+  if (stage >= terms.size() || terms[stage].total_ms() <= 0) return std::nullopt;
+  return api::Terms{terms[stage]};
+}
+
+// Parts that are not known are 0.
+double told(double ms) {
+  return std::max(0.0, ms);
+}
 
 api::Measured document_of(const Measured& measured) {
   return {measured.mean_ms, measured.low_ms, measured.high_ms, measured.steps};
@@ -33,7 +42,7 @@ api::ReportTrial document_of(const Trial& trial) {
   document.speedup = document_of(trial.ratio);
   document.break_even_steps = trial.break_even_steps;
   document.cost = {trial.switch_ms, std::nullopt, trial.overhead_ms(), trial.steps};
-  if (trial.switch_phases.known()) document.cost.switch_phases_ms = document_of(trial.switch_phases);
+  if (trial.change_phases.known()) document.cost.switch_phases_ms = document_of(trial.change_phases);
   return document;
 }
 
@@ -113,13 +122,31 @@ std::optional<api::Ratio> retuned_of(const TuningState& state) {
   return gain ? std::optional(document_of(*gain)) : std::nullopt;
 }
 
+// The mean relative error of predictions, as trials found them and before any calibration: over measured trials, each
+// predicted before it ran; where there are none, over the initial plan.
+api::PredictionError prediction_error(const TuningState& state) {
+  double before = 0;
+  double after = 0;
+  std::int64_t plans = 0;
+  for (const Trial& trial : state.trials) {
+    if (trial.measured.steps == 0 || !trial.predicted.priced()) continue;
+    before += std::abs(trial.predicted.raw_ms / trial.measured.mean_ms - 1);
+    after += std::abs(trial.predicted.mean_ms / trial.measured.mean_ms - 1);
+    ++plans;
+  }
+  if (plans > 0) return {before / static_cast<double>(plans), after / static_cast<double>(plans), plans};
+  if (state.initial_measured.steps == 0 || !state.initial_predicted.priced()) return {0, 0, 0};
+  before = std::abs(state.initial_predicted.raw_ms / state.initial_measured.mean_ms - 1);
+  return {before, before, 1};
+}
+
 // What was measured or came about, item by item.
 void add_lists(const TuningState& state, const std::vector<MeasuredStep>& steps,
                const std::vector<EarlierTrial>& earlier, api::Report& report) {
   for (const Trial& trial : state.trials) report.trials.push_back(document_of(trial));
   for (const EarlierTrial& one : earlier) {
-    report.earlier_trials.push_back({one.id, one.plan_hash, api::Word<TrialState>(one.state), one.reason,
-                                     one.predicted_ms, one.measured_ms});
+    report.earlier_trials.push_back(
+        {one.id, one.plan_hash, api::Word<TrialState>(one.state), one.reason, one.predicted_ms, one.measured_ms});
   }
   for (const PassedOver& one : state.passed_over) {
     report.not_tried.push_back({{{one.plan.json}}, one.plan.hash, one.predicted_ms, one.why});
@@ -142,29 +169,9 @@ void add_lists(const TuningState& state, const std::vector<MeasuredStep>& steps,
 
 }  // namespace
 
-PredictionError prediction_error(const TuningState& state) {
-  PredictionError error;
-  for (const Trial& trial : state.trials) {
-    if (trial.measured.steps == 0 || !trial.predicted.priced()) continue;
-    error.before += std::abs(trial.predicted.raw_ms / trial.measured.mean_ms - 1);
-    error.after += std::abs(trial.predicted.mean_ms / trial.measured.mean_ms - 1);
-    ++error.plans;
-  }
-  if (error.plans > 0) {
-    error.before /= error.plans;
-    error.after /= error.plans;
-  } else if (state.initial_measured.steps > 0 && state.initial_predicted.priced()) {
-    error.before = std::abs(state.initial_predicted.raw_ms / state.initial_measured.mean_ms - 1);
-    error.after = error.before;
-    error.plans = 1;
-  }
-  return error;
-}
-
 std::string report_json(const TuningState& state, const std::string& timelines_json,
                         const std::vector<MeasuredStep>& steps, const std::vector<EarlierTrial>& earlier) {
   const bool compared = state.compared && state.incumbent.hash != state.initial.hash;
-  const PredictionError error = prediction_error(state);
   const ProfilingState& profiling = state.profiling;
   api::Report report;
   report.schema = api::ReportVersion::k1;
@@ -180,7 +187,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   report.compared = compared;
   report.retuned = retuned_of(state);
   report.loss = loss_check(state);
-  report.prediction_error = {error.before, error.after, error.plans};
+  report.prediction_error = prediction_error(state);
   report.profiled = {profiling.costs_wanted - std::min(profiling.costs_missing, profiling.costs_wanted),
                      profiling.costs_reused, profiling.costs_missing,
                      static_cast<double>(profiling.profiling_ns) / 1e9};
@@ -199,6 +206,40 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   report.launches = state.launch;
   add_lists(state, steps, earlier, report);
   return api::to_json(report);
+}
+
+std::vector<api::TrialStage> trial_stages(const Trial& trial) {
+  std::vector<api::TrialStage> stages(std::max(trial.predicted_terms.size(), trial.measured_terms.size()));
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s] = {terms_of(trial.predicted_terms, s), terms_of(trial.measured_terms, s)};
+  }
+  return stages;
+}
+
+api::Ratio document_of(const Ratio& ratio) {
+  return {ratio.ratio, ratio.low, ratio.high};
+}
+
+api::SwitchPhases document_of(const ChangePhases& phases) {
+  return {.stop_ms = told(phases.stop_ms),
+          .copy_ms = told(phases.copy_ms),
+          .queue_ms = told(phases.queue_ms),
+          .start_ms = told(phases.start_ms),
+          .save_ms = told(phases.save_ms),
+          .move_ms = told(phases.move_ms),
+          .groups_ms = told(phases.groups_ms),
+          .build_ms = told(phases.build_ms),
+          .wait_ms = told(phases.wait_ms),
+          .first_step_ms = told(phases.first_step_ms),
+          .warm_up_ms = told(phases.warm_up_ms)};
+}
+
+api::Interval interval_of(const Predicted& predicted) {
+  return {predicted.low_ms, predicted.high_ms};
+}
+
+api::Overhead overhead_of(const TuningState& state) {
+  return {state.overhead_ms(), state.overhead_share(), state.job.trials.overhead};
 }
 
 }  // namespace trimtab::coordinator

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/api/job.hpp"
+#include "schema/api/trial.hpp"
 #include "tuning/action.hpp"
 #include "tuning/state.hpp"
 
@@ -16,13 +18,14 @@ namespace trimtab::coordinator {
                                       const std::vector<MeasuredStep>& steps,
                                       const std::vector<EarlierTrial>& earlier = {});
 
-// The mean relative error of predictions: as trials found them, and before any calibration.
-struct PredictionError {
-  double before = 0;
-  double after = 0;
-  int plans = 0;
-};
-// Over measured trials, each predicted before it ran; where there are none, over the initial plan.
-[[nodiscard]] PredictionError prediction_error(const TuningState& state);
+// What the API's documents tell of a trial, too.
+
+// Where its steps went, stage by stage: as it was predicted before the trial, and as its ranks measured it. Empty where
+// neither is known.
+[[nodiscard]] std::vector<api::TrialStage> trial_stages(const Trial& trial);
+[[nodiscard]] api::Ratio document_of(const Ratio& ratio);
+[[nodiscard]] api::SwitchPhases document_of(const ChangePhases& phases);
+[[nodiscard]] api::Interval interval_of(const Predicted& predicted);
+[[nodiscard]] api::Overhead overhead_of(const TuningState& state);
 
 }  // namespace trimtab::coordinator

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "net/certificates.hpp"
-#include "net/loopback_host.hpp"
+#include "net/host_text.hpp"
 
 namespace trimtab::coordinator {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "coordinator_migrations.hpp"
 #include "coordinator_server_migrations.hpp"
@@ -14,6 +13,26 @@ constexpr std::uint32_t kApplicationId = 0x54544353;  // "TTCS"
 
 std::int64_t integer(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
+}
+
+// A row's columns in their order.
+template <typename... Fields>
+void take(const Row& row, Fields&... fields) {
+  std::size_t column = 0;
+  const auto one = [&](auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    const auto& value = row[column++];
+    if constexpr (std::is_same_v<Field, std::string>) {
+      field = as_text(value);
+    } else if constexpr (std::is_floating_point_v<Field>) {
+      field = as_real(value);
+    } else if constexpr (std::is_same_v<Field, bool>) {
+      field = as_integer(value) != 0;
+    } else {
+      field = static_cast<Field>(as_integer(value));
+    }
+  };
+  (one(fields), ...);
 }
 
 }  // namespace
@@ -220,7 +239,8 @@ Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64
                                                {run, after, limit}));
   std::vector<StoredEvent> events;
   for (const Row& row : rows) {
-    events.push_back({as_integer(row[0]), as_integer(row[1]), {as_text(row[2]), as_text(row[3]), as_text(row[4])}});
+    StoredEvent& one = events.emplace_back();
+    take(row, one.sequence, one.at_ns, one.note.kind, one.note.text, one.note.data_json);
   }
   return events;
 }
@@ -264,10 +284,9 @@ Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::
   TRIMTAB_TRY(const auto rows, database_.query(sql + " ORDER BY entry LIMIT ?3", arguments));
   std::vector<StoredAudit> entries;
   for (const Row& row : rows) {
-    entries.push_back(
-        {as_integer(row[0]),
-         as_integer(row[1]),
-         {as_text(row[2]), as_text(row[3]), as_text(row[4]), as_integer(row[5]), as_text(row[6]), as_text(row[7])}});
+    StoredAudit& one = entries.emplace_back();
+    AuditEntry& said = one.audit;
+    take(row, one.entry, one.at_ns, said.who, said.what, said.job, said.run, said.why, said.tenant);
   }
   return entries;
 }
@@ -278,10 +297,8 @@ Result<std::vector<MeasuredStep>> StateStore::steps(std::int64_t run) const {
                                                {run}));
   std::vector<MeasuredStep> steps;
   for (const Row& row : rows) {
-    steps.push_back({static_cast<std::uint64_t>(as_integer(row[0])), as_integer(row[1]),
-                     static_cast<std::uint64_t>(as_integer(row[2])), static_cast<std::int32_t>(as_integer(row[3])),
-                     static_cast<std::int32_t>(as_integer(row[4])), as_integer(row[5]) != 0, as_real(row[6]),
-                     as_real(row[7])});
+    MeasuredStep& one = steps.emplace_back();
+    take(row, one.launch, one.step, one.epoch, one.trial, one.block, one.warmup, one.wall_ms, one.loss);
   }
   return steps;
 }
@@ -293,8 +310,8 @@ Result<std::vector<EarlierTrial>> StateStore::earlier_trials(std::int64_t run) c
                               {run}));
   std::vector<EarlierTrial> trials;
   for (const Row& row : rows) {
-    trials.push_back({static_cast<std::int32_t>(as_integer(row[0])), as_text(row[1]), as_text(row[2]), as_text(row[3]),
-                      as_real(row[4]), as_real(row[5])});
+    EarlierTrial& one = trials.emplace_back();
+    take(row, one.id, one.state, one.reason, one.plan_hash, one.predicted_ms, one.measured_ms);
   }
   return trials;
 }

@@ -4,8 +4,6 @@
 // cluster do not all come back at once. A connection that lasted starts the sequence anew; one that was closed at once
 // (a peer that refuses us) does not. A plain value.
 
-#include <cstdint>
-
 #include "base/clock.hpp"
 #include "base/random.hpp"
 

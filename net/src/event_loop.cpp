@@ -5,8 +5,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <exception>
-#include <thread>
-#include <utility>
 
 #include "base/check.hpp"
 #include "context.hpp"
@@ -44,8 +42,10 @@ void EventLoop::post(std::function<void()> work) {
   asio::post(context_->io, std::move(work));
 }
 
-struct EventLoop::Timer::Implementation : std::enable_shared_from_this<EventLoop::Timer::Implementation> {
-  explicit Implementation(asio::io_context& io) : timer(io) {}
+namespace {
+
+struct TimerWork : std::enable_shared_from_this<TimerWork> {
+  explicit TimerWork(asio::io_context& io) : timer(io) {}
 
   void arm() {
     timer.async_wait([self = shared_from_this()](error_code failure) {
@@ -67,44 +67,69 @@ struct EventLoop::Timer::Implementation : std::enable_shared_from_this<EventLoop
     kept();
   }
 
+  void cancel() {
+    cancelled = true;
+    timer.cancel();
+  }
+
   asio::steady_timer timer;
   Nanoseconds period{0};
   std::function<void()> work;
   bool cancelled = false;
 };
 
-EventLoop::Timer::Timer() = default;
-EventLoop::Timer::Timer(Timer&&) noexcept = default;
-EventLoop::Timer& EventLoop::Timer::operator=(Timer&& other) noexcept {
-  cancel();
-  implementation_ = std::move(other.implementation_);
-  return *this;
-}
-EventLoop::Timer::~Timer() {
-  cancel();
+struct WatchWork : std::enable_shared_from_this<WatchWork> {
+  WatchWork(asio::io_context& io, int number) : descriptor(io, number) {}
+
+  void arm() {
+    descriptor.async_wait(asio::posix::descriptor_base::wait_read, [self = shared_from_this()](error_code failure) {
+      if (failure || self->cancelled) return;
+      const auto kept = self->work;  // The work may destroy the Watch.
+      kept();
+      if (!self->cancelled) self->arm();
+    });
+  }
+
+  void cancel() {
+    cancelled = true;
+    descriptor.release();
+  }
+
+  asio::posix::stream_descriptor descriptor;
+  std::function<void()> work;
+  bool cancelled = false;
+};
+
+// Its end cancels what an operation may still hold.
+template <typename Work>
+std::shared_ptr<void> guard_of(const std::shared_ptr<Work>& work) {
+  return {nullptr, [work](std::nullptr_t) { work->cancel(); }};
 }
 
-void EventLoop::Timer::cancel() {
-  if (!implementation_) return;
-  implementation_->cancelled = true;
-  implementation_->timer.cancel();
-  implementation_.reset();
+std::shared_ptr<TimerWork> timer_work(asio::io_context& io, Nanoseconds delay, std::function<void()> work) {
+  auto timer = std::make_shared<TimerWork>(io);
+  timer->work = std::move(work);
+  timer->timer.expires_after(delay);
+  timer->arm();
+  return timer;
 }
+
+}  // namespace
 
 EventLoop::Timer EventLoop::after(Nanoseconds delay, std::function<void()> work) {
   assert_on_loop();
   Timer timer;
-  timer.implementation_ = std::make_shared<Timer::Implementation>(context_->io);
-  timer.implementation_->work = std::move(work);
-  timer.implementation_->timer.expires_after(delay);
-  timer.implementation_->arm();
+  timer.guard_ = guard_of(timer_work(context_->io, delay, std::move(work)));
   return timer;
 }
 
 EventLoop::Timer EventLoop::every(Nanoseconds period, std::function<void()> work) {
   TRIMTAB_ASSERT(period.count() > 0, "a repeating timer needs a period");
-  Timer timer = after(period, std::move(work));
-  timer.implementation_->period = period;
+  assert_on_loop();
+  const auto repeated = timer_work(context_->io, period, std::move(work));
+  repeated->period = period;
+  Timer timer;
+  timer.guard_ = guard_of(repeated);
   return timer;
 }
 
@@ -127,45 +152,13 @@ void EventLoop::on_signals(bool with_child_signal, std::function<void(int)> work
   wait_for_signal(signals, std::make_shared<const std::function<void(int)>>(std::move(work)));
 }
 
-struct EventLoop::Watch::Implementation : std::enable_shared_from_this<EventLoop::Watch::Implementation> {
-  Implementation(asio::io_context& io, int number) : descriptor(io, number) {}
-
-  void arm() {
-    descriptor.async_wait(asio::posix::descriptor_base::wait_read, [self = shared_from_this()](error_code failure) {
-      if (failure || self->cancelled) return;
-      const auto kept = self->work;  // The work may destroy the Watch.
-      kept();
-      if (!self->cancelled) self->arm();
-    });
-  }
-
-  void cancel() {
-    cancelled = true;
-    descriptor.release();
-  }
-
-  asio::posix::stream_descriptor descriptor;
-  std::function<void()> work;
-  bool cancelled = false;
-};
-
-EventLoop::Watch::Watch() = default;
-EventLoop::Watch::Watch(Watch&&) noexcept = default;
-EventLoop::Watch& EventLoop::Watch::operator=(Watch&& other) noexcept {
-  if (implementation_) implementation_->cancel();
-  implementation_ = std::move(other.implementation_);
-  return *this;
-}
-EventLoop::Watch::~Watch() {
-  if (implementation_) implementation_->cancel();
-}
-
 EventLoop::Watch EventLoop::when_readable(int descriptor, std::function<void()> work) {
   assert_on_loop();
+  const auto watched = std::make_shared<WatchWork>(context_->io, descriptor);
+  watched->work = std::move(work);
+  watched->arm();
   Watch watch;
-  watch.implementation_ = std::make_shared<Watch::Implementation>(context_->io, descriptor);
-  watch.implementation_->work = std::move(work);
-  watch.implementation_->arm();
+  watch.guard_ = guard_of(watched);
   return watch;
 }
 

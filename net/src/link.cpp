@@ -1,7 +1,5 @@
 #include "net/link.hpp"
 
-#include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/system_timer.hpp>
@@ -10,16 +8,11 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <deque>
-#include <utility>
 
 #include "backoff.hpp"
-#include "connect_in_turn.hpp"
 #include "context.hpp"
 #include "net/host_text.hpp"
-#include "rate_limit.hpp"
 #include "silence_watch.hpp"
-#include "stream.hpp"
-#include "transport_progress.hpp"
 #include "trust/tls.hpp"
 
 namespace trimtab::net {
@@ -40,29 +33,16 @@ constexpr std::size_t kMostOfRefusal = 512;
 constexpr std::size_t kKeptBytes = 64 * 1024;
 using WebSocket = websocket::stream<Stream, /*deflateSupported=*/false>;
 
-struct LinkState {
-  LinkState(asio::io_context& io_context, LinkOptions link_options, LinkHandlers link_handlers, std::uint64_t seed)
+}  // namespace
+
+struct Link::Implementation : std::enable_shared_from_this<Link::Implementation> {
+  Implementation(asio::io_context& io_context, LinkOptions link_options, LinkHandlers link_handlers, std::uint64_t seed)
       : io(io_context),
         options(std::move(link_options)),
         handlers(std::move(link_handlers)),
         resolver(io_context),
         retry(io_context),
         backoff(seed) {}
-
-  asio::io_context& io;
-  LinkOptions options;
-  LinkHandlers handlers;
-  tcp::resolver resolver;
-  asio::steady_timer retry;
-  Backoff backoff;
-  Link::Counters counters;
-  bool stopped = true;
-};
-
-}  // namespace
-
-struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Implementation> {
-  using LinkState::LinkState;
 
   // One attempt and, where it succeeds, the connection that came of it. A new one for each attempt: a late callback of
   // an old one finds that it is no longer `current`.
@@ -86,20 +66,34 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     std::string address;  // where the host has several: which one, for messages
   };
   using ConnectionPointer = std::shared_ptr<Connection>;
+  asio::io_context& io;
+  LinkOptions options;
+  LinkHandlers handlers;
+  tcp::resolver resolver;
+  asio::steady_timer retry;
+  Backoff backoff;
+  Link::Counters counters;
+  bool stopped = true;
   ConnectionPointer current;
   std::size_t failures = 0;  // since a connection last stood
 
   [[nodiscard]] std::string where() const { return authority(options.host, options.port); }
 
+  // What is called only as long as the connection is the current one.
+  template <typename Work>
+  auto of(const ConnectionPointer& connection, Work work) {
+    return [self = shared_from_this(), connection, work = std::move(work)](const auto&... results) {
+      if (self->is_current(connection)) work(results...);
+    };
+  }
+
   void attempt() {
     current = std::make_shared<Connection>(io, options.max_rate);
-    resolver.async_resolve(
-        options.host, std::to_string(options.port),
-        [self = shared_from_this(), connection = current](error_code failure, tcp::resolver::results_type found) {
-          if (!self->is_current(connection)) return;
-          if (failure) return self->lost(connection, "couldn't resolve its name: " + failure.message());
-          self->connect(connection, found);
-        });
+    const auto resolved = [this, connection = current](error_code failure, const tcp::resolver::results_type& found) {
+      if (failure) return lost(connection, "couldn't resolve its name: " + failure.message());
+      connect(connection, found);
+    };
+    resolver.async_resolve(options.host, std::to_string(options.port), of(current, resolved));
   }
 
   // From one attempt to the next another address comes first: one that is connected to may yet be another machine's.
@@ -107,25 +101,23 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     auto addresses = std::make_shared<Addresses>(found.begin(), found.end());
     const auto first = addresses->begin() + static_cast<std::ptrdiff_t>(failures % addresses->size());
     std::rotate(addresses->begin(), first, addresses->end());
-    const auto connected = [self = shared_from_this(), connection, several = addresses->size() > 1](
-                               error_code failure, const tcp::endpoint& address) {
-      if (!self->is_current(connection)) return;
+    const auto connected = [this, connection, several = addresses->size() > 1](error_code failure,
+                                                                               const tcp::endpoint& address) {
       connection->address = several ? "at " + address.address().to_string() + ": " : "";
-      if (failure) return self->lost(connection, connection->address + failure.message());
-      self->secure(connection);
+      if (failure) return lost(connection, connection->address + failure.message());
+      secure(connection);
     };
-    connect_in_turn(beast::get_lowest_layer(connection->socket), addresses, kConnectTimeout, connected);
+    connect_in_turn(beast::get_lowest_layer(connection->socket), addresses, kConnectTimeout, of(connection, connected));
   }
 
   void secure(const ConnectionPointer& connection) {
     if (!options.tls) return shake_hands(connection);
     auto& stream = beast::get_lowest_layer(connection->socket);
     stream.expires_after(kHandshakeTimeout);
-    const auto secured = [self = shared_from_this(), connection](const std::string& objection) {
-      if (!self->is_current(connection)) return;
-      objection.empty() ? self->shake_hands(connection) : self->lost(connection, connection->address + objection);
+    const auto secured = [this, connection](const std::string& objection) {
+      objection.empty() ? shake_hands(connection) : lost(connection, connection->address + objection);
     };
-    secure_client(stream, *options.tls, CertificateKind::kCoordinator, options.host, secured);
+    secure_client(stream, *options.tls, CertificateKind::kCoordinator, options.host, of(connection, secured));
   }
 
   void shake_hands(const ConnectionPointer& connection) {
@@ -146,12 +138,11 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
         request.set(beast::http::field::authorization, "Bearer " + token);
       }));
     }
-    const auto shaken = [self = shared_from_this(), connection](error_code failure) {
-      if (!self->is_current(connection)) return;
-      if (failure) return self->lost(connection, connection->address + self->refusal_of(connection, failure));
-      self->established(connection);
+    const auto shaken = [this, connection](error_code failure) {
+      if (failure) return lost(connection, connection->address + refusal_of(connection, failure));
+      established(connection);
     };
-    socket.async_handshake(connection->answer, where(), options.path, shaken);
+    socket.async_handshake(connection->answer, where(), options.path, of(connection, shaken));
   }
 
   [[nodiscard]] std::string refusal_of(const ConnectionPointer& connection, error_code failure) const {
@@ -174,16 +165,16 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
 
   void listen_for_silence(const ConnectionPointer& connection) {
     connection->silence.expires_after(SilenceWatch::period(options.silence_limit));
-    connection->silence.async_wait([self = shared_from_this(), connection](error_code cancelled) {
-      if (cancelled || !self->is_current(connection)) return;
+    connection->silence.async_wait(of(connection, [this, connection](error_code cancelled) {
+      if (cancelled) return;
       auto& socket = beast::get_lowest_layer(connection->socket).socket();
       TransportProgress progress = transport_progress(socket.native_handle());
       progress.received += connection->frames_read;
       const auto verdict = connection->watch.look(progress);
-      if (verdict == SilenceWatch::Verdict::kGone) return self->lost(connection, "silent for too long");
-      if (verdict == SilenceWatch::Verdict::kAsk) self->ping(connection);
-      self->listen_for_silence(connection);
-    });
+      if (verdict == SilenceWatch::Verdict::kGone) return lost(connection, "silent for too long");
+      if (verdict == SilenceWatch::Verdict::kAsk) ping(connection);
+      listen_for_silence(connection);
+    }));
   }
 
   void ping(const ConnectionPointer& connection) {
@@ -196,18 +187,17 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     const auto peer = peer_identity(beast::get_lowest_layer(connection->socket));
     if (!peer) return;
     connection->expiry.expires_at(expiry_of(*peer));
-    connection->expiry.async_wait([self = shared_from_this(), connection](error_code cancelled) {
-      if (!cancelled && self->is_current(connection)) self->lost(connection, "its certificate has expired");
-    });
+    connection->expiry.async_wait(of(connection, [this, connection](error_code cancelled) {
+      if (!cancelled) lost(connection, "its certificate has expired");
+    }));
   }
 
   void read(const ConnectionPointer& connection) {
-    connection->socket.async_read(connection->buffer,
-                                  [self = shared_from_this(), connection](error_code failure, std::size_t) {
-                                    if (!self->is_current(connection)) return;
-                                    if (failure) return self->broken(connection, failure);
-                                    self->received(connection);
-                                  });
+    const auto came = [this, connection](error_code failure, std::size_t) {
+      if (failure == websocket::error::message_too_big) ++counters.too_large;
+      failure ? lost(connection, explain(failure)) : received(connection);
+    };
+    connection->socket.async_read(connection->buffer, of(connection, came));
   }
 
   void received(const ConnectionPointer& connection) {
@@ -221,14 +211,9 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     if (wait.count() == 0) return read(connection);
     ++counters.delayed;
     connection->pause.expires_after(wait);
-    connection->pause.async_wait([self = shared_from_this(), connection](error_code cancelled) {
-      if (!cancelled && self->is_current(connection)) self->read(connection);
-    });
-  }
-
-  void broken(const ConnectionPointer& connection, error_code failure) {
-    if (failure == websocket::error::message_too_big) ++counters.too_large;
-    lost(connection, explain(failure));
+    connection->pause.async_wait(of(connection, [this, connection](error_code cancelled) {
+      if (!cancelled) read(connection);
+    }));
   }
 
   bool send(std::string frame) {
@@ -243,17 +228,14 @@ struct Link::Implementation : LinkState, std::enable_shared_from_this<Link::Impl
     return true;
   }
 
-  [[nodiscard]] std::size_t queued_bytes() const { return current ? current->queued_bytes : 0; }
-
   void write(const ConnectionPointer& connection) {
-    connection->socket.async_write(asio::buffer(connection->queue.front()),
-                                   [self = shared_from_this(), connection](error_code failure, std::size_t) {
-                                     if (!self->is_current(connection)) return;
-                                     if (failure) return self->lost(connection, self->explain(failure));
-                                     connection->queued_bytes -= connection->queue.front().size();
-                                     connection->queue.pop_front();
-                                     if (!connection->queue.empty()) self->write(connection);
-                                   });
+    const auto written = [this, connection](error_code failure, std::size_t) {
+      if (failure) return lost(connection, explain(failure));
+      connection->queued_bytes -= connection->queue.front().size();
+      connection->queue.pop_front();
+      if (!connection->queue.empty()) write(connection);
+    };
+    connection->socket.async_write(asio::buffer(connection->queue.front()), of(connection, written));
   }
 
   static void cancel_timers(Connection& connection) {
@@ -327,7 +309,7 @@ bool Link::send(std::string frame) {
 }
 
 std::size_t Link::queued_bytes() const {
-  return implementation_->queued_bytes();
+  return implementation_->current ? implementation_->current->queued_bytes : 0;
 }
 
 void Link::drop(const std::string& reason) {

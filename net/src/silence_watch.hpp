@@ -6,10 +6,22 @@
 // ping stands behind that. What a frozen process' kernel takes is none for long, because its buffer fills. A plain
 // value.
 
+#include <cstdint>
+
 #include "base/clock.hpp"
-#include "transport_progress.hpp"
 
 namespace trimtab::net {
+
+// How far a TCP connection has come, by the kernel's own account (TCP_INFO): a frame that takes a minute on a slow link
+// is no silence, although nobody has read it yet.
+struct TransportProgress {
+  std::uint64_t acknowledged = 0;  // bytes that the other side's kernel has taken
+  std::uint64_t received = 0;      // bytes that have come, read by us or not
+  std::uint64_t waiting = 0;       // bytes that our kernel holds until they are acknowledged, sent or not
+};
+
+// Zeros where the kernel does not say (some sandboxes' do not): then only what is read counts as a sign of life.
+[[nodiscard]] TransportProgress transport_progress(int socket);
 
 class SilenceWatch {
  public:

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "commands/scratch.hpp"
-#include "node/hello_facts.hpp"
 #include "run_loop.hpp"
 #include "schema/protocol_version.hpp"
 #include "temporary_directory.hpp"

@@ -2,8 +2,7 @@
 #include <thread>
 
 #include "../resident_memory.hpp"
-#include "probes/cpu_probe.hpp"
-#include "probes/gpu_probe.hpp"
+#include "probes/device_probe.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

@@ -13,6 +13,7 @@ inline RangeRecord range(std::string_view name, std::uint64_t begin, std::uint64
   RangeRecord record;
   record.name = name;
   record.domain = "trimtab";
+  record.range = parse_range_name(name);
   record.begin_ns = begin;
   record.end_ns = end;
   record.payload = payload;

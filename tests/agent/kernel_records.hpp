@@ -42,6 +42,7 @@ inline RangeRecord range(std::string_view name, std::uint32_t id, std::uint64_t 
   record.kind = record::kRange;
   record.domain = "trimtab";
   record.name = name;
+  record.range = parse_range_name(name);
   record.payload = payload;
   record.flags = record::kPayloadValid;
   record.begin_ns = begin_ns;

@@ -3,10 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "costs/collective_message.hpp"
 #include "costs/collective_samples.hpp"
 #include "costs/cost_batches.hpp"
-#include "records/ring_trace.hpp"
+#include "records/trace_recorder.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/frame_bounds.hpp"
 

@@ -9,11 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "agents/membership.hpp"
 #include "costs/collective_intake.hpp"
 #include "fake_coordinator.hpp"
+#include "jobs/search_worker.hpp"
 #include "native/costs/link_costs.hpp"
 #include "schema/cost_database.hpp"
 #include "schema/nccl.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
+#include "wire/agent.pb.h"
 
 using namespace trimtab;
 using namespace trimtab::agent;
@@ -80,8 +85,8 @@ struct Intake {
   CostDatabase costs = CostDatabase::open(directory / "costs.db", OpenMode::kCreate).value();
   coordinator::SearchWorker worker{loop, clock};
   coordinator::Membership members{clock};
-  coordinator::Services services{clock, store, costs, worker, members, {}, {}, directory / "", {}, {}};
-  coordinator::CollectiveIntake collectives{services};
+  coordinator::Services services{clock, store, costs, worker, members, {}, directory / "", {}, {}};
+  coordinator::CollectiveIntake collectives{services.for_costs, services.clocks, store.identity()};
 
   std::vector<Cost> priced_by(const std::vector<wire::FromAgent>& messages) {
     std::string fingerprint;

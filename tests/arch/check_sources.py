@@ -76,11 +76,12 @@ FLOORS = {
     "strategies/target": ["strategies"],
     "strategies/unified": ["strategies/aceso"],
     "outcome": ["strategies"],
-    "papers/aceso": ["native", "strategies"],
-    "papers/autopipe": ["native", "strategies/autopipe"],
-    "papers/galvatron": ["native", "strategies/galvatron"],
-    "papers/h3t": ["native", "strategies"],
-    "papers/oases": ["native", "strategies"],
+    "papers/answers": ["native"],
+    "papers/aceso": ["papers/answers", "strategies"],
+    "papers/autopipe": ["papers/answers", "strategies/autopipe"],
+    "papers/galvatron": ["papers/answers", "strategies/galvatron"],
+    "papers/h3t": ["papers/answers", "strategies"],
+    "papers/oases": ["papers/answers", "strategies"],
     "papers": ["papers/aceso", "papers/autopipe", "papers/galvatron", "papers/h3t", "papers/oases"],
 }
 FLOOR_ROOTS = ["tuner/src/", "tuner/papers/"]

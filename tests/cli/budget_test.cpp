@@ -1,4 +1,4 @@
-#include "budget.hpp"
+#include "arguments.hpp"
 
 #include <catch2/catch.hpp>
 

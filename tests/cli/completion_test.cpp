@@ -1,4 +1,4 @@
-#include "completion.hpp"
+#include "verbs/completion.hpp"
 
 #include <unistd.h>
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-#include "nearest.hpp"
+#include "arguments.hpp"
 
 #include <catch2/catch.hpp>
 

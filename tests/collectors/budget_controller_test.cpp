@@ -6,8 +6,6 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "cupti/step_sampler.hpp"
-
 using namespace trimtab::inject::cupti;
 namespace record = trimtab::record;
 

@@ -1,4 +1,4 @@
-#include "handle_table.hpp"
+#include "name_table.hpp"
 
 #include <catch2/catch.hpp>
 #include <memory>

@@ -4,7 +4,6 @@
 #include <thread>
 #include <vector>
 
-#include "open_table.hpp"
 #include "thread_state.hpp"
 
 using namespace trimtab::inject;

@@ -13,9 +13,13 @@
 #include <vector>
 
 #include "agents/agents.hpp"
+#include "agents/membership.hpp"
 #include "fake_agent.hpp"
 #include "hello_message.hpp"
+#include "jobs/search_worker.hpp"
 #include "schema/nccl.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "tested_backends.hpp"
 #include "wire/agent.pb.h"
 
@@ -39,11 +43,10 @@ struct World {
                     worker,
                     members,
                     {},
-                    {},
                     directory + "/tables",
                     [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
                     {}};
-  JobTable jobs{services};
+  JobTable jobs{services.for_jobs};
   std::set<std::uint64_t> closed;
   std::map<std::uint64_t, std::uint64_t> received_bytes;     // by peer
   std::map<std::uint64_t, std::uint64_t> answered;           // by peer: the clock in the last answer to a heartbeat

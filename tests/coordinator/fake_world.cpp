@@ -222,18 +222,18 @@ void FakeWorld::propose(std::int32_t rank, const ProposePlan& wanted) {
 
 void FakeWorld::search(const SearchPlans& wanted) {
   SearchReply reply;
-  const SearchTask task = tuning_->task_for(wanted.purpose);
+  const SearchTask task = tuning_->search_task(wanted.purpose);
   const auto predict = [](const FakePlan& one) {
     return Predicted{one.predicted_ms, one.predicted_ms, one.predicted_ms * 0.9, one.predicted_ms * 1.1, true};
   };
   const auto candidate = [&](const FakePlan& one) {
-    return Candidate{{one.name, one.name}, one.layout.empty() ? one.name : one.layout, predict(one), "{}"};
+    return PricedPlan{{one.name, one.name}, one.layout.empty() ? one.name : one.layout, predict(one), "{}"};
   };
   const FakePlan& incumbent = task.incumbent_json.empty() ? plans_.front() : plan(task.incumbent_json);
   reply.initial = candidate(plans_.front());
   reply.incumbent = candidate(incumbent);
   for (const MeasuredPlan& measured : task.observations) {
-    const Candidate known = candidate(plan(measured.plan.hash));
+    const PricedPlan known = candidate(plan(measured.plan.hash));
     reply.observed.push_back({known.layout, known.predicted});
   }
   for (const FakePlan& one : plans_) {
@@ -241,7 +241,7 @@ void FakeWorld::search(const SearchPlans& wanted) {
     reply.candidates.push_back(candidate(one));
   }
   std::sort(reply.candidates.begin(), reply.candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
+            [](const PricedPlan& a, const PricedPlan& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
   reply.calibration_json = "{}";
   reply.evaluations = 1000;
   events_.emplace_back(SearchFinished{wanted.number, reply});

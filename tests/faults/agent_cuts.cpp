@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "agent_database.hpp"
-#include "commands/command_ledger.hpp"
-#include "costs/batch_spool.hpp"
+#include "costs/cost_store.hpp"
 #include "machine.hpp"
 #include "power_cuts.hpp"
 #include "seeded_runs.hpp"

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "costs/collective_message.hpp"
+#include "costs/collective_samples.hpp"
 #include "measurement_counts.hpp"
-#include "ranks/rank_end.hpp"
+#include "ranks/rank_news.hpp"
 #include "records/activity_report.hpp"
 #include "seeded_runs.hpp"
 #include "simulated_probes.hpp"

@@ -3,9 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "jobs/search_worker.hpp"
 #include "measurement_counts.hpp"
 #include "seeded_runs.hpp"
+#include "services.hpp"
 #include "simulated_searches.hpp"
+#include "state_store.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::test {
@@ -27,7 +30,6 @@ struct SimulatedCoordinator::Life {
                  searches,
                  members,
                  {},
-                 {},
                  directory + "/tables",
                  [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
                  {}},
@@ -39,7 +41,7 @@ struct SimulatedCoordinator::Life {
   SimulatedSearches searches;
   Membership members{clock};
   Services services;
-  JobTable jobs{services};
+  JobTable jobs{services.for_jobs};
   Agents agents;
 };
 

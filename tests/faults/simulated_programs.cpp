@@ -28,7 +28,7 @@ std::unique_ptr<agent::RunningCommand> SimulatedPrograms::run(std::function<void
 Result<std::unique_ptr<agent::RunningCommand>> SimulatedPrograms::describe(const Job& job,
                                                                            agent::CommandCallbacks callbacks) {
   return run([this, name = job.name, callbacks = std::move(callbacks)] {
-    callbacks.done({true, "", agent_.runs(name), 0});
+    callbacks.done(agent::done_reply(agent_.runs(name)));
     agent_.ended(name);
   });
 }
@@ -41,7 +41,7 @@ Result<std::unique_ptr<agent::RunningCommand>> SimulatedPrograms::benchmark(
     progress.set_id(id);
     callbacks.progress(progress);
     measured(agent_.measures());
-    callbacks.done({});
+    callbacks.done(agent::done_reply());
   });
 }
 

@@ -13,9 +13,9 @@ namespace {
 // The first is where jobs begin.
 constexpr int kStepMs[] = {150, 120, 135, 180};
 
-Candidate candidate(int ms) {
+PricedPlan candidate(int ms) {
   const std::string name = "of " + std::to_string(ms) + " ms";
-  Candidate one;
+  PricedPlan one;
   one.plan = {nlohmann::json({{"name", name}, {"ms", ms}}).dump(), name};
   one.layout = name;
   one.predicted = {ms * 1.0, ms * 1.0, ms * 0.8, ms * 1.2, true};
@@ -24,7 +24,7 @@ Candidate candidate(int ms) {
 }
 
 // Of a plan's text.
-Candidate known(const std::string& plan) {
+PricedPlan known(const std::string& plan) {
   const auto named = nlohmann::json::parse(plan, nullptr, false);
   return candidate(named.is_object() ? named.value("ms", kStepMs[0]) : kStepMs[0]);
 }
@@ -34,11 +34,11 @@ SearchReply answer(const SearchTask& task) {
   reply.initial = known(task.initial_plan_json);
   reply.incumbent = task.incumbent_json.empty() ? reply.initial : known(task.incumbent_json);
   for (const MeasuredPlan& seen : task.observations) {
-    const Candidate one = known(seen.plan.json);
+    const PricedPlan one = known(seen.plan.json);
     reply.observed.push_back({one.layout, one.predicted});
   }
   for (const int ms : kStepMs) {
-    const Candidate one = candidate(ms);
+    const PricedPlan one = candidate(ms);
     if (std::ranges::count(task.excluded, one.plan.hash) == 0) reply.candidates.push_back(one);
   }
   reply.calibration_json = "{}";

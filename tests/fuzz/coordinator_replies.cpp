@@ -3,14 +3,10 @@
 
 #include "daemons/up_state.hpp"
 #include "doctor/daemons.hpp"
-#include "jobs/audit_text.hpp"
-#include "jobs/job_state.hpp"
+#include "jobs/coordinator_client.hpp"
 #include "jobs/live_text.hpp"
-#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
-#include "report/data.hpp"
-#include "report/html.hpp"
-#include "report/text.hpp"
+#include "report/report.hpp"
 #include "schema/api/trace.hpp"
 #include "target.hpp"
 

@@ -13,7 +13,10 @@
 #include "api/api.hpp"
 #include "base/check.hpp"
 #include "costs/cost_tables.hpp"
+#include "jobs/search_worker.hpp"
 #include "kept_database.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "target.hpp"
 #include "wire/agent.pb.h"
 
@@ -85,17 +88,17 @@ struct CoordinatorWorld {
   ManualClock clock;
   UnansweredSearches searches;
   coordinator::Membership members{clock};
-  coordinator::Services services{clock,
-                                 place.store(),
-                                 place.costs(),
-                                 searches,
-                                 members,
-                                 {},
-                                 {},
-                                 place.tables(),
-                                 [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
-                                 {}};
-  coordinator::JobTable jobs{services};
+  coordinator::Services services{
+      clock,
+      place.store(),
+      place.costs(),
+      searches,
+      members,
+      {},
+      place.tables(),
+      [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
+      {}};
+  coordinator::JobTable jobs{services.for_jobs};
   std::uint64_t sent_bytes = 0;
   coordinator::Agents agents{services,
                              jobs,

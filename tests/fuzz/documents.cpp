@@ -8,7 +8,6 @@
 #include "schema/job.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
-#include "schema/prediction.hpp"
 #include "schema/statistics.hpp"
 #include "target.hpp"
 
@@ -63,7 +62,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_plan(text);
   check_json(text, parse_model);
   check_json(text, parse_cluster);
-  check_json(text, parse_prediction);
   check_json(text, parse_job);
   check_json(text, parse_fingerprint);
   check_cost_key(text);

@@ -8,7 +8,6 @@
 
 #include "base/check.hpp"
 #include "probes/link_conversation.hpp"
-#include "probes/probe_proof.hpp"
 #include "target.hpp"
 
 using namespace trimtab;

@@ -2,7 +2,6 @@
 // mounted it.
 
 #include "gpu/driver_files.hpp"
-#include "machine_text.hpp"
 #include "proc_text.hpp"
 #include "target.hpp"
 

@@ -1,7 +1,7 @@
 // A host with several addresses, some of which swallow what is sent to them: a listener that accepts nobody, behind a
 // queue that is full.
 
-#include "connect_in_turn.hpp"
+#include "stream.hpp"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "net/descriptor_limit.hpp"
+#include "net/daemon.hpp"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "net/log_file.hpp"
+#include "net/daemon.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "rate_limit.hpp"
+#include "net/rate.hpp"
 
 #include <catch2/catch.hpp>
 

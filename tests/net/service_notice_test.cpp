@@ -1,4 +1,4 @@
-#include "net/service_notice.hpp"
+#include "net/daemon.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -15,7 +15,7 @@ from metric_pages import ALERTS
 MANUAL = ROOT / "docs/operating.md"
 
 SOURCES = [*sorted((ROOT / "cli/src/doctor").glob("*.cpp")), ROOT / "cli/src/verbs/doctor.cpp",
-           ROOT / "coordinator/src/server_databases.cpp"]
+           ROOT / "coordinator/src/daemon.cpp"]
 NAMES = (r'"([^"\n]+)",\s*Health::k(?:Warn|Fail)', r'std::string name = "([^"]+)";', r'restricted\("([^"]+)"',
          r'check_library\("([^"]+)"', r'check_directory\("([^"]+)"', r'push_back\(\{"(\w+_database)"')
 

@@ -61,6 +61,22 @@ CostDatabase open_costs(const std::string& name, OpenMode mode) {
   return std::move(database).value();
 }
 
+std::optional<Cost> find_cost(const CostDatabase& database, const std::string& fingerprint_hash, const CostKey& key,
+                              const std::string& source) {
+  std::optional<Cost> found;
+  const std::vector<Cost> costs = database.costs(fingerprint_hash, {key.kind}, source).value();
+  for (const Cost& cost : costs) {
+    if (cost.key != canonical(key)) continue;
+    if (found) throw std::runtime_error("the cost " + describe(key) + " is of several sources");
+    found = cost;
+  }
+  return found;
+}
+
+std::size_t cost_count(const CostDatabase& database) {
+  return database.rows().value().size();
+}
+
 std::vector<std::string> contents(const CostDatabase& database) {
   std::vector<std::string> lines;
   const std::vector<CostRow> rows = database.rows().value();

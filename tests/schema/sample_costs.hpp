@@ -2,6 +2,7 @@
 
 // What the tests of the cost database share: a directory of their own, a fingerprint, and costs made from a seed.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,12 @@ class TemporaryDirectory {
 
 // Requires success.
 [[nodiscard]] CostDatabase open_costs(const std::string& name, OpenMode mode = OpenMode::kCreate);
+
+// The one cost of a key; of one source where its text is named. Requires that there are not several.
+[[nodiscard]] std::optional<Cost> find_cost(const CostDatabase& database, const std::string& fingerprint_hash,
+                                            const CostKey& key, const std::string& source = "");
+// By fingerprint, key and source.
+[[nodiscard]] std::size_t cost_count(const CostDatabase& database);
 
 // Every stored cost as one line of text, sorted: databases are equal when these are.
 [[nodiscard]] std::vector<std::string> contents(const CostDatabase& database);

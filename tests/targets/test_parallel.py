@@ -25,7 +25,7 @@ class Parse(unittest.TestCase):
     def test_a_good_one(self):
         made = parallel.parse(json.dumps(GOOD), "fsdp.json")
         self.assertEqual(made.samples_per_rank, 8)
-        self.assertEqual(parallel.fsdp_arguments(made), {"sharding_strategy": "FULL_SHARD"})
+        self.assertEqual(made.sharding_strategy, "FULL_SHARD")
 
     def test_what_is_wrong_is_named(self):
         self.refuse("schema", schema="trimtab.parallel/2")

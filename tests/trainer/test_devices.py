@@ -11,13 +11,13 @@ from harness import MODEL, JobTest
 
 import benchmark
 import config
-import device_time
 import holding
 import memory
 import operator_state
 import overlap_slowdown
 import process_groups
 import rank_process
+import repetition
 from benchmark_items import ItemError
 from errors import BadInput
 from model import operator_specs
@@ -78,13 +78,13 @@ def fake_cuda():
 
 class Times(unittest.TestCase):
     def test_on_a_cpu_by_its_clock(self):
-        spans = device_time.spans_ns(torch.device("cpu"), lambda: sum(range(100000)), lambda: None)
+        spans = repetition.spans_ns(torch.device("cpu"), lambda: sum(range(100000)), lambda: None)
         self.assertEqual(len(spans), 2)
         self.assertGreater(spans[0], spans[1])
 
     def test_on_a_gpu_by_events(self):
         with fake_cuda() as clock:
-            spans = device_time.spans_ns(torch.device("cuda", 0), clock.work(1.5), clock.work(0.25))
+            spans = repetition.spans_ns(torch.device("cuda", 0), clock.work(1.5), clock.work(0.25))
         self.assertEqual(spans, [1_500_000, 250_000])
 
 

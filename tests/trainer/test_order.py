@@ -7,8 +7,8 @@ from harness import SEED
 
 import layout_change
 import plan as plans
+from layout_change import messages, samples_of
 from repetition import LONG_NS, Precision, precise_enough, repeat
-from sample_routes import messages, samples_of
 from schedule import BACKWARD, FORWARD, actions, one_forward_one_backward, order_of
 
 

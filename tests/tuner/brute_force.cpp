@@ -5,7 +5,7 @@
 namespace trimtab::tuner::test {
 namespace {
 
-struct Way {
+struct OperatorSplit {
   std::int32_t dp = 1, tp = 1;
   ShardedLevel level = ShardedLevel::kNone;
   bool alternate = false;
@@ -51,8 +51,8 @@ class Brute {
     }
   }
 
-  [[nodiscard]] std::vector<Way> ways(std::int32_t op, std::int32_t count) const {
-    std::vector<Way> all;
+  [[nodiscard]] std::vector<OperatorSplit> ways(std::int32_t op, std::int32_t count) const {
+    std::vector<OperatorSplit> all;
     for (const std::int32_t tp : space_.tensor_parallel) {
       if (count % tp != 0 || plan_.microbatch % (count / tp) != 0) continue;
       const std::int32_t dp = count / tp;
@@ -70,7 +70,7 @@ class Brute {
   void split(std::int32_t begin, std::int32_t op, std::int32_t end, std::int32_t next_device) {
     if (op == end) return add_stage(end, next_device);
     const auto count = static_cast<std::int32_t>(plan_.stages.back().devices.size());
-    for (const Way& way : ways(op, count)) {
+    for (const OperatorSplit& way : ways(op, count)) {
       const std::vector<Segment> before = plan_.stages.back().segments;
       std::vector<Segment>& segments = plan_.stages.back().segments;
       const bool fits = !segments.empty() && segments.back().dp == way.dp && segments.back().tp == way.tp &&

@@ -3,12 +3,7 @@
 // The node daemon: looks after the ranks of jobs on this node, folds what they record into costs, keeps them until the
 // coordinator has them, and does what the coordinator commands. All of it on one loop's thread.
 
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "agent/configuration.hpp"
-#include "base/result.hpp"
 #include "net/event_loop.hpp"
 
 namespace trimtab::agent {

@@ -3,15 +3,8 @@
 // What an agent is told: defaults, then its TOML file, then the environment (TRIMTAB_*), then the command line, each
 // over the one before. Plain values and pure functions.
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "base/clock.hpp"
-#include "base/result.hpp"
-#include "base/units.hpp"
 #include "net/credentials.hpp"
 #include "net/otlp_settings.hpp"
 #include "schema/settings.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "processes/printable_text.hpp"
 #include "schema/json_nesting.hpp"
@@ -106,10 +105,6 @@ std::vector<Cost> BenchmarkFold::costs() const {
 
 void BenchmarkFold::finished(std::uint32_t rank, std::uint32_t item) {
   done_[item].insert(rank);
-}
-
-void BenchmarkFold::reject(const std::string& why) {
-  if (malformed_++ == 0) first_malformed_ = why;
 }
 
 }  // namespace trimtab::agent

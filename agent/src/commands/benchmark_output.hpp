@@ -3,15 +3,8 @@
 // What a benchmark command prints, from all ranks of it on this node, folded into statistics by cost
 // (docs/protocols.md, "The benchmark command"). Pure. Memory is bounded: by the number of items, and of costs.
 
-#include <cstdint>
-#include <map>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "base/result.hpp"
 #include "schema/cost.hpp"
 
 namespace trimtab::agent {
@@ -45,7 +38,9 @@ class BenchmarkFold {
 
  private:
   void finished(std::uint32_t rank, std::uint32_t item);
-  void reject(const std::string& why);
+  void reject(const std::string& why) {
+    if (malformed_++ == 0) first_malformed_ = why;
+  }
 
   std::uint32_t items_;
   std::uint32_t ranks_;

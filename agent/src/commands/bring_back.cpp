@@ -6,9 +6,37 @@
 #include <algorithm>
 
 #include "commands/command_runner.hpp"
-#include "ranks/kept_launch.hpp"
 
 namespace trimtab::agent {
+namespace {
+
+// Launch.variant of launches that try a plan.
+constexpr std::string_view kTrialVariant = "trial";
+
+// The latest launch of a restarted job itself, in the job's own scratch.
+std::string path_in(const Scratch& scratch) {
+  return scratch.path() + "/kept-launch";
+}
+
+Status keep_launch(const Scratch& scratch, const wire::Launch& launch) {
+  return write_file(path_in(scratch), launch.SerializeAsString());
+}
+
+// The same as launch number `number`: no earlier snapshot is replaced, and ranks that meet in a file meet in another
+// one. An error where none is kept.
+Result<wire::Launch> kept_launch(const Scratch& scratch, std::uint64_t number) {
+  TRIMTAB_TRY(const std::string text, read_file(path_in(scratch)));
+  wire::Launch launch;
+  if (!launch.ParseFromString(text)) return bad_input(path_in(scratch) + " is damaged: it holds no launch");
+  launch.set_launch(number);
+  launch.set_fresh(false);
+  if (launch.rendezvous().find("://") == std::string::npos) {
+    launch.set_rendezvous(launch.rendezvous() + "-again-" + std::to_string(number));
+  }
+  return launch;
+}
+
+}  // namespace
 
 void CommandRunner::remember(const wire::Launch& launch, const Job& job) {
   if (job.delivery != Delivery::kRestart) return;

@@ -1,27 +1,38 @@
 #pragma once
 
-// A trial's own copy of the job's checkpoint, made on a thread: it may take minutes, and the loop has a coordinator to
-// answer. Loop thread only. Destroying it cancels the copying and waits for the thread, which looks up every 16 MiB;
-// nothing is told any more.
+// A trial's own copy of the job's checkpoint.
 
-#include <functional>
-#include <memory>
+#include <atomic>
 #include <thread>
 
-#include "commands/checkpoint_tree.hpp"
-#include "commands/running_command.hpp"
+#include "commands/job_programs.hpp"
 #include "commands/scratch.hpp"
-#include "net/event_loop.hpp"
 
 namespace trimtab::agent {
 
+// What the copying thread and its owner share.
+struct CopyWatch {
+  std::atomic<bool> cancelled = false;  // looked at every 16 MiB and every entry
+  std::atomic<std::uint64_t> bytes = 0;
+};
+
+// A copy of a job's checkpoint that nothing written to it can reach out of: a link to a place outside becomes what it
+// stands for, one to a place inside leads to the copy of that place, and one that stands for nothing is left out. Any
+// thread. `source` is a file or a directory, or a link to one; `destination` must not exist. On failure, cancelling
+// included, what there is of the copy stays and is the caller's to remove.
+[[nodiscard]] Status copy_tree(const std::string& source, const std::string& destination, CopyWatch& watch);
+
+// Makes the scratch's checkpoint() a copy of `source`; nothing where there is none yet. May take minutes; any thread.
+[[nodiscard]] Status copy_checkpoint(const Scratch& scratch, const std::string& source, CopyWatch& watch);
+
+// Made on a thread: it may take minutes, and the loop has a coordinator to answer. Loop thread only. Destroying it
+// cancels the copying and waits for the thread, which looks up every 16 MiB; nothing is told any more.
 class CheckpointCopy final : public RunningCommand {
  public:
   struct Handlers {
     std::function<void()> moved;              // now and then, when more has been copied
     std::function<void(const Status&)> done;  // once, never from within the constructor; may destroy the copy
   };
-  // See Scratch::copy_checkpoint().
   CheckpointCopy(net::EventLoop& loop, Scratch scratch, std::string source, Handlers handlers);
   ~CheckpointCopy() override;
   CheckpointCopy(const CheckpointCopy&) = delete;
@@ -32,7 +43,9 @@ class CheckpointCopy final : public RunningCommand {
     CopyWatch watch;
     CheckpointCopy* owner = nullptr;  // none once it is destroyed; the loop's alone
   };
-  void look();
+  void look() {
+    if (std::exchange(told_, shared_->watch.bytes.load()) != shared_->watch.bytes) handlers_.moved();
+  }
   void ended(const Status& status);
 
   Handlers handlers_;

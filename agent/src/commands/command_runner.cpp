@@ -2,10 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <utility>
 
 #include "commands/checkpoint_copy.hpp"
 #include "schema/device_memory.hpp"
@@ -120,8 +118,7 @@ Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, 
   if (ranks.empty()) return bad_input("no rank was named");
   for (const auto rank : ranks) {
     if (rank < static_cast<std::uint32_t>(job.world_size)) continue;
-    return bad_input("rank " + std::to_string(rank) + " is none of job " + job.name + "'s " +
-                     std::to_string(job.world_size) + " ranks");
+    return bad_input(fmt::format("rank {} is none of job {}'s {} ranks", rank, job.name, job.world_size));
   }
   return {};
 }
@@ -174,7 +171,7 @@ Status CommandRunner::begin(const wire::Command& command) {
 Status CommandRunner::describe(const wire::Command& command) {
   TRIMTAB_TRY(const Job job, parse_job(command.describe().job_json(), "job"));
   auto callbacks_of = callbacks(command.id());
-  callbacks_of.done = [this, id = command.id(), name = job.name](const CommandReply& answer) {
+  callbacks_of.done = [this, id = command.id(), name = job.name](const wire::CommandDone& answer) {
     described(name, answer);
     finish(id, answer);
   };
@@ -184,9 +181,9 @@ Status CommandRunner::describe(const wire::Command& command) {
 
 // Whether the document is right is for the coordinator to judge, who answers to its owner; here it only explains
 // ranges.
-void CommandRunner::described(const std::string& job, const CommandReply& answer) {
-  if (!answer.ok) return;
-  const auto remembered = surroundings_.jobs.remember_model(job, answer.output);
+void CommandRunner::described(const std::string& job, const wire::CommandDone& answer) {
+  if (!answer.ok()) return;
+  const auto remembered = surroundings_.jobs.remember_model(job, answer.output());
   if (!remembered.ok()) spdlog::warn("{}", remembered.error().message);
 }
 
@@ -261,7 +258,7 @@ void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& j
 Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) {
   TRIMTAB_TRY_STATUS(start_launch(command.launch(), job));
   remember(command.launch(), job);
-  surroundings_.loop.post([this, id = command.id()] { finish(id, {}); });
+  surroundings_.loop.post([this, id = command.id()] { finish(id, done_reply()); });
   return {};
 }
 
@@ -346,7 +343,7 @@ Status CommandRunner::kill(const wire::Command& command) {
   give_up(asked);
   surroundings_.ranks.end(asked.job(), asked.variant(), asked.launch(),
                           grace_of(asked, surroundings_.state, surroundings_.kill_grace),
-                          [this, id = command.id()] { finish(id, {}); });
+                          [this, id = command.id()] { finish(id, done_reply()); });
   return {};
 }
 
@@ -370,23 +367,18 @@ CommandCallbacks CommandRunner::callbacks(std::uint64_t id) {
             *message.mutable_command_progress() = progress;
             surroundings_.send(message);
           },
-          [this, id](const CommandReply& answer) { finish(id, answer); }};
+          [this, id](const wire::CommandDone& answer) { finish(id, answer); }};
 }
 
-void CommandRunner::finish(std::uint64_t id, const CommandReply& answer) {
-  wire::CommandDone done;
+void CommandRunner::finish(std::uint64_t id, wire::CommandDone done) {
   done.set_id(id);
-  done.set_ok(answer.ok);
-  done.set_error(answer.error);
-  done.set_output(answer.output);
-  done.set_exit_code(answer.exit_code);
   if (const auto found = running_.find(id); found != running_.end()) {
     record(found->second.command, done);
     // The work that called us must not be destroyed under its own feet.
     surroundings_.loop.post([work = std::shared_ptr<RunningCommand>(std::move(found->second.work))] {});
     running_.erase(found);
   }
-  if (!answer.ok) spdlog::warn("command {} failed: {}", id, answer.error);
+  if (!done.ok()) spdlog::warn("command {} failed: {}", id, done.error());
   reply(done);
 }
 

@@ -4,21 +4,10 @@
 // One thing it does without: where nobody commands, a job that a trial runs of can be brought back (bring_back.cpp).
 // Loop thread only.
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-
-#include "commands/command_ledger.hpp"
 #include "commands/job_context.hpp"
 #include "commands/job_programs.hpp"
-#include "commands/running_command.hpp"
 #include "costs/cost_batches.hpp"
-#include "net/event_loop.hpp"
 #include "ranks/launched_ranks.hpp"
-#include "ranks/rank_command.hpp"
 
 namespace trimtab::agent {
 
@@ -84,8 +73,8 @@ class CommandRunner final {
   Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
   Result<RankStart> launcher_start(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
   CommandCallbacks callbacks(std::uint64_t id);
-  void described(const std::string& job, const CommandReply& reply);
-  void finish(std::uint64_t id, const CommandReply& reply);
+  void described(const std::string& job, const wire::CommandDone& reply);
+  void finish(std::uint64_t id, wire::CommandDone done);
   void record(const wire::Command& command, const wire::CommandDone& done);
   void record_late();
   void reply(const wire::CommandDone& done);

@@ -1,7 +1,5 @@
 #include "commands/job_context.hpp"
 
-#include <utility>
-
 #include "host/fingerprint_probe.hpp"
 
 namespace trimtab::agent {

@@ -4,12 +4,6 @@
 // mean. From the scratch directory, where a launch has written it, so that an agent that was restarted knows it again.
 // Loop thread only.
 
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "commands/scratch.hpp"
 #include "records/range_fold.hpp"
 #include "schema/fingerprint.hpp"

@@ -3,17 +3,48 @@
 // The commands that a job itself supplies, run on this node: a seam, so that tests can stand in for its processes.
 // Loop thread only.
 
-#include <functional>
-#include <memory>
-#include <vector>
-
-#include "base/result.hpp"
-#include "commands/benchmark_run.hpp"
-#include "commands/running_command.hpp"
 #include "net/event_loop.hpp"
 #include "ranks/rank_command.hpp"
+#include "schema/cost.hpp"
+#include "wire/agent.pb.h"
 
 namespace trimtab::agent {
+
+// A command that takes a while: it runs processes and says when it is done.
+class RunningCommand {
+ public:
+  virtual ~RunningCommand() = default;  // ends its processes
+};
+
+struct CommandCallbacks {
+  std::function<void(const wire::CommandProgress&)> progress;
+  std::function<void(wire::CommandDone)> done;  // once, never from within the start; without its id
+};
+
+[[nodiscard]] inline wire::CommandDone done_reply(const std::string& output = "") {
+  wire::CommandDone reply;
+  reply.set_ok(true);
+  reply.set_output(output);
+  return reply;
+}
+
+[[nodiscard]] inline wire::CommandDone failed_reply(const std::string& error) {
+  wire::CommandDone reply;
+  reply.set_error(error);
+  return reply;
+}
+
+struct BenchmarkOrder {
+  std::uint64_t command = 0;
+  Job job;
+  std::string requests_json;
+  std::vector<std::uint32_t> ranks;  // those of this node
+  std::string node;
+  std::string rendezvous;
+  std::string scratch;  // exists
+  Bytes memory_limit = 0;
+  Nanoseconds deadline{0};
+};
 
 class JobPrograms {
  public:

@@ -2,9 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "commands/scratch.hpp"
 
@@ -29,10 +27,6 @@ std::int64_t changed_ns(const struct stat& found) {
 }
 
 }  // namespace
-
-void JobRetention::told(std::optional<std::set<std::string>> unfinished) {
-  unfinished_ = std::move(unfinished);
-}
 
 void JobRetention::step(Nanoseconds now, Nanoseconds wall) {
   const bool trusted = trusts_clocks(now, wall);
@@ -121,6 +115,7 @@ std::pair<std::size_t, bool> JobRetention::look_at_some(Look& look, std::size_t 
   if (!look.walk) {
     look.walk.emplace(look.directories[look.next++], [&look](const std::string&, const struct stat& found) {
       look.latest = std::max(look.latest, changed_ns(found));
+      return true;
     });
   }
   const bool walked = look.walk->step(entries);

@@ -7,20 +7,13 @@
 // goes on. A directory is first moved aside, whole; what an agent that died had moved aside its successor removes. What
 // cannot be moved or removed is said once and tried again later; nothing waits behind it. Loop thread only.
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/clock_agreement.hpp"
 #include "base/result.hpp"
-#include "commands/tree_removal.hpp"
 #include "commands/tree_walk.hpp"
 
 namespace trimtab::agent {
@@ -42,7 +35,7 @@ class JobRetention {
       : surroundings_(std::move(surroundings)), clocks_(now, wall) {}
 
   // What the coordinator says now: the jobs that are not over; nothing where it does not say all of them, or is away.
-  void told(std::optional<std::set<std::string>> unfinished);
+  void told(std::optional<std::set<std::string>> unfinished) { unfinished_ = std::move(unfinished); }
 
   // To be called about once a second: a few files of what was moved aside go, and a few of the jobs' are looked at,
   // of as many jobs as have few, where it is time for that.

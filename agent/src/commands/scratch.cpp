@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 
 #include "schema/durable_file.hpp"
 
@@ -94,24 +93,6 @@ Status Scratch::remove_snapshots() const {
   std::filesystem::remove_all(snapshots(), failure);
   if (failure) return unavailable("couldn't remove the snapshots " + snapshots() + ": " + failure.message());
   return {};
-}
-
-// Beside first: a copy that was cut off is never taken for the checkpoint.
-Status Scratch::copy_checkpoint(const std::string& source, CopyWatch& watch) const {
-  const std::string beside = checkpoint() + ".copying";
-  std::error_code failure;
-  std::filesystem::remove_all(checkpoint(), failure);
-  if (!failure) std::filesystem::remove_all(beside, failure);
-  if (failure) return unavailable("couldn't remove the earlier copy " + checkpoint() + ": " + failure.message());
-  if (source.empty() || !std::filesystem::exists(source, failure)) return {};
-  const auto copied = copy_tree(source, beside, watch);
-  if (copied.ok()) std::filesystem::rename(beside, checkpoint(), failure);
-  if (copied.ok() && !failure) return {};
-  const std::string why = copied.ok() ? failure.message() : copied.error().message;
-  // Room for what comes next.
-  std::filesystem::remove_all(beside, failure);
-  return unavailable("couldn't copy the checkpoint " + source + " to " + checkpoint() + ": " + why +
-                     "; a trial needs as much room again");
 }
 
 Status make_directories(const std::string& path) {

@@ -3,15 +3,10 @@
 // A job's directory under the agent's state: plans, snapshots, the ranks' logs. One for the job, one for each of its
 // variants.
 
-#include <cstdint>
 #include <set>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.hpp"
 #include "base/units.hpp"
-#include "commands/checkpoint_tree.hpp"
 #include "ranks/rank_identity.hpp"
 
 namespace trimtab::agent {
@@ -43,9 +38,6 @@ class Scratch {
 
   [[nodiscard]] Status create() const;
   [[nodiscard]] Status remove_snapshots() const;
-  // Makes checkpoint() a copy of `source`, a file or a directory (checkpoint_tree.hpp); nothing where there is none
-  // yet. May take minutes; any thread.
-  [[nodiscard]] Status copy_checkpoint(const std::string& source, CopyWatch& watch) const;
 
  private:
   std::string path_;

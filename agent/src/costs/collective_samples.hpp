@@ -5,17 +5,10 @@
 // rises when more come than may be sent, and falls again: what a rank sends is bounded, however many it runs. Sends and
 // receives are sampled likewise, by when they ended. Pure. Single-threaded.
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/clock_difference.hpp"
+#include "costs/cost_batches.hpp"
+#include "net/metric_text.hpp"
 #include "records/ring_reader.hpp"
-#include "schema/cost_source.hpp"
 
 namespace trimtab::agent {
 
@@ -81,6 +74,31 @@ class CollectiveSamples final {
   std::uint32_t level_ = 0;
   int quiet_ = 0;
   Counters counters_;
+};
+
+// A rank's sampled collectives as a message to the coordinator. Pure.
+[[nodiscard]] wire::FromAgent stamps_message(const CostOwner& owner, std::uint32_t rank,
+                                             const std::vector<CollectiveStamp>& stamps);
+
+// How long the node's sampled collectives take, as histograms by job, function and size. Bounded: jobs beyond the limit
+// push out the one that was silent longest. Pure.
+class CollectiveTimes final {
+ public:
+  static constexpr std::size_t kMostJobs = 8;
+
+  // Waiting for later ranks is in a collective's time.
+  void add(const std::string& job, const std::vector<CollectiveStamp>& stamps);
+  void append(std::vector<net::Metric>& into) const;
+
+ private:
+  struct Job {
+    std::uint64_t touched = 0;
+    std::map<std::pair<std::uint8_t, std::size_t>, net::Histogram> times;  // by function and size bucket
+  };
+  Job& job_of(const std::string& name);
+
+  std::map<std::string, Job> jobs_;
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace trimtab::agent

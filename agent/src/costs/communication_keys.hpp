@@ -3,11 +3,6 @@
 // Numbers for the communications that a rank was seen to run: what, how much, among how many, how. Bounded: number 0
 // stands for all beyond `most`. Pure. Single-threaded.
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "records/ring_reader.hpp"
 #include "schema/cost.hpp"
 

@@ -4,12 +4,6 @@
 // bounded size. What finds no room there waits here, merged by key, and so takes no more memory with time; new keys of
 // training beyond kMostWaiting, and of benchmarks beyond twice as many, are dropped and counted. Pure.
 
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/result.hpp"
 #include "schema/cost.hpp"
 #include "wire/agent.pb.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 namespace trimtab::agent {
 
@@ -14,18 +12,6 @@ constexpr std::uint32_t kBaseHasChanged = 64;
 constexpr double kHighestGamma = 0.95;  // a slowdown of 20
 // A subject with thousands of others beside it is rare; the base is added to each of its pairs.
 constexpr std::size_t kMostPairsOfSubject = 32;
-
-// The 97.5 % quantile of Student's t.
-double student_975(double degrees) {
-  constexpr double kSmall[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-  if (degrees < 1) return std::numeric_limits<double>::infinity();
-  if (degrees <= 10) return kSmall[static_cast<std::size_t>(degrees) - 1];
-  // Cornish and Fisher's expansion; within 0.002 from 10 degrees on.
-  constexpr double z = 1.959964;
-  const double z3 = z * z * z;
-  const double z5 = z3 * z * z;
-  return z + (z3 + z) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees * degrees);
-}
 
 }  // namespace
 
@@ -136,23 +122,9 @@ void OverlapRegression::value(Pair& pair) {
   block = {};
 }
 
-std::map<std::uint32_t, Statistics> OverlapRegression::take() {
-  return std::exchange(values_, {});
-}
-
 void OverlapRegression::restart() {
   subjects_.clear();
   pairs_ = 0;
-}
-
-Interval95 interval_95(const Statistics& statistics) {
-  const double mean = statistics.mean();
-  if (statistics.count() < 2) {
-    constexpr double kAny = std::numeric_limits<double>::infinity();
-    return {-kAny, mean, kAny};
-  }
-  const double half = student_975(static_cast<double>(statistics.count()) - 1) * statistics.standard_error();
-  return {mean - half, mean, mean + half};
 }
 
 }  // namespace trimtab::agent

@@ -29,8 +29,6 @@
 // Not told apart: waiting for peers is part of a collective's duration, so beta holds for ranks that arrive together.
 
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -67,7 +65,7 @@ class OverlapRegression final {
   void beside(Subject subject, std::uint32_t cost, std::uint64_t duration_ns, std::uint64_t beside_ns);
 
   // Slowdowns in ppm since the last take, by cost.
-  [[nodiscard]] std::map<std::uint32_t, Statistics> take();
+  [[nodiscard]] std::map<std::uint32_t, Statistics> take() { return std::exchange(values_, {}); }
   // What ran until now says nothing of what comes: half-made blocks go.
   void restart();
   [[nodiscard]] const OverlapCounters& counters() const { return counters_; }
@@ -105,13 +103,5 @@ class OverlapRegression final {
   std::size_t pairs_ = 0;
   std::map<std::uint32_t, Statistics> values_;
 };
-
-struct Interval95 {
-  double low = 0;
-  double mean = 0;
-  double high = 0;
-};
-// Of the mean, by Student's t; infinitely wide for one value. REQUIRES: !statistics.empty().
-[[nodiscard]] Interval95 interval_95(const Statistics& statistics);
 
 }  // namespace trimtab::agent

@@ -1,7 +1,5 @@
 #include "costs/overlap_watch.hpp"
 
-#include <algorithm>
-
 namespace trimtab::agent {
 
 namespace {
@@ -45,10 +43,6 @@ const std::vector<OverlapSeen>& OverlapWatch::add(const DeviceInterval& interval
   }
   running_.push_back(fresh);
   return seen_;
-}
-
-void OverlapWatch::restart() {
-  running_.clear();
 }
 
 // `other` ran beside it from `from_ns` on, until one of the two ended.

@@ -6,10 +6,6 @@
 // of things, beside other computations, or for less than a fifth of its time, is counted and left out. Constant memory:
 // at most kMostAtOnce intervals run at once. Pure. Single-threaded.
 
-#include <array>
-#include <cstdint>
-#include <vector>
-
 #include "kernels/device_interval.hpp"
 
 namespace trimtab::agent {
@@ -42,7 +38,7 @@ class OverlapWatch final {
   // In order of beginnings. The result holds what has ended by then, and is valid until the next call.
   const std::vector<OverlapSeen>& add(const DeviceInterval& interval);
   // The records have a hole: what runs is forgotten.
-  void restart();
+  void restart() { running_.clear(); }
   [[nodiscard]] const OverlapWatchCounters& counters() const { return counters_; }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace trimtab::agent {
 
@@ -47,9 +46,7 @@ std::uint32_t KernelSignatures::number_of(const RangeRecord& record) {
   signature.block = key.block;
   signature.kernel_class = kernel_class_of(record.name);
   signature.collective = collective_kernel(record.name);
-  if (record.kind == record::kRange && (record.name.starts_with("comm/") || record.name.starts_with("transfer/"))) {
-    signature.collective = CollectiveKernel{};
-  }
+  if (record.range.communicates()) signature.collective = CollectiveKernel{};
   const auto number = static_cast<std::uint32_t>(signatures_.size());
   signatures_.push_back(std::move(signature));
   numbers_.emplace(key, number);

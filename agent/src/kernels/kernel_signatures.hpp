@@ -4,13 +4,7 @@
 // each signature's times. Bounded: what comes beyond `most` is counted under number 0 and keeps no times. Pure.
 // Single-threaded.
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "kernels/kernel_name.hpp"
 #include "records/ring_reader.hpp"

@@ -14,11 +14,6 @@ std::string label_text(const host::Sample& sample) {
   return text.empty() ? text : text + "}";
 }
 
-std::string label_text(const RankIdentity& id) {
-  return "{job=\"" + net::label_value(id.job) + "\",variant=\"" + net::label_value(id.variant) + "\",rank=\"" +
-         std::to_string(id.rank) + "\"}";
-}
-
 }  // namespace
 
 std::vector<net::Metric> host_metrics(const host::Samples& samples) {
@@ -38,7 +33,8 @@ std::vector<net::Metric> rank_process_metrics(const std::vector<LedgerRank>& ran
     if (rank.ended) continue;
     const auto facts = host::read_process_facts(root, rank.pid);
     if (!facts.ok() || facts->zombie) continue;
-    const std::string labels = label_text(rank.id);
+    const std::string labels =
+        net::labels({{"job", rank.id.job}, {"variant", rank.id.variant}, {"rank", std::to_string(rank.id.rank)}});
     memory.push_back({"trimtab_rank_resident_bytes", false, "Memory of a rank's process.",
                       static_cast<double>(facts->resident_bytes), labels});
     time.push_back({"trimtab_rank_cpu_seconds_total", true, "CPU time of a rank's process, all threads.",

@@ -2,13 +2,10 @@
 
 // What is read of the machine and of the ranks' processes, as metrics. Names: docs/metrics.md.
 
-#include <string>
-#include <vector>
-
-#include "host/sample.hpp"
+#include "agent_database.hpp"
 #include "host/sampler.hpp"
+#include "host/source.hpp"
 #include "net/metric_text.hpp"
-#include "ranks/rank_ledger.hpp"
 
 namespace trimtab::agent {
 

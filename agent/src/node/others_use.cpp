@@ -45,8 +45,4 @@ double OthersUse::share_since(Nanoseconds since) const {
                   static_cast<double>(others.count()) / static_cast<double>(wall.count()) / end.machine.processors);
 }
 
-bool OthersUse::disturbed() const {
-  return looks_.size() >= 2 && disturbed_since(looks_[looks_.size() - 2].at);
-}
-
 }  // namespace trimtab::agent

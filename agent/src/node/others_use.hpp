@@ -4,15 +4,11 @@
 // hypervisor. Own is what the agent and the ranks took, with all that they started. What a host's clock times while
 // others take a tenth of the machine is "disturbed" (schema/cost_source.hpp). Pure; loop thread only.
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <deque>
 #include <set>
-#include <vector>
 
-#include "base/clock.hpp"
-#include "host/processor_use.hpp"
+#include "host/process_facts.hpp"
 
 namespace trimtab::agent {
 
@@ -36,7 +32,7 @@ class OthersUse final {
   [[nodiscard]] double share_since(Nanoseconds since) const;
   [[nodiscard]] bool disturbed_since(Nanoseconds since) const { return share_since(since) > kDisturbs; }
   // Between the two latest looks.
-  [[nodiscard]] bool disturbed() const;
+  [[nodiscard]] bool disturbed() const { return looks_.size() >= 2 && disturbed_since(looks_[looks_.size() - 2].at); }
 
  private:
   std::deque<Look> looks_;

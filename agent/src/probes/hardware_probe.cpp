@@ -2,9 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "probes/link_conversation.hpp"
 
@@ -193,18 +191,6 @@ void HardwareProbe::finished(const Probe* probe) {
   if (found == ending_.end() || --(*found)->running > 0) return;
   (*found)->threads.clear();
   ending_.erase(found);
-}
-
-void HardwareProbe::end(std::uint64_t id) {
-  if (current_ && current_->id == id) stop();
-}
-
-void HardwareProbe::link_closed() {
-  stop();
-}
-
-void HardwareProbe::tick() {
-  if (current_ && surroundings_.clock.monotonic() >= current_->deadline) stop();
 }
 
 void HardwareProbe::stop() {

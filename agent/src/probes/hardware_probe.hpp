@@ -4,17 +4,10 @@
 // within budgets, on threads of its own (probe_work.hpp; those that compute at the lowest priority), over the network
 // that the job's ranks use. Loop thread only.
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
 #include <list>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "net/event_loop.hpp"
 #include "probes/probe_work.hpp"
-#include "wire/agent.pb.h"
 
 namespace trimtab::agent {
 
@@ -41,11 +34,15 @@ class HardwareProbe final {
   // Refused while another probe runs.
   void begin(const wire::ProbeBegin& wanted);
   void link(const wire::ProbeLink& wanted);
-  void end(std::uint64_t id);
+  void end(std::uint64_t id) {
+    if (current_ && current_->id == id) stop();
+  }
   // Nobody is there to hear of it.
-  void link_closed();
+  void link_closed() { stop(); }
   // Ends what is past its deadline.
-  void tick();
+  void tick() {
+    if (current_ && surroundings_.clock.monotonic() >= current_->deadline) stop();
+  }
   [[nodiscard]] bool running() const { return current_ != nullptr; }
 
  private:

@@ -1,12 +1,12 @@
 #include "probes/link_conversation.hpp"
 
-#include <algorithm>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
 #include <bit>
-#include <utility>
-#include <vector>
+#include <thread>
 
 #include "base/check.hpp"
-#include "probes/probe_proof.hpp"
 
 namespace trimtab::agent {
 
@@ -237,6 +237,55 @@ Result<LinkSpeed> ask_link(const ProbeStream& peer, const std::string& token, co
   std::byte welcome{};
   TRIMTAB_TRY_STATUS(peer.receive({&welcome, 1}, wait));
   return measure_link(sides, budget, wait.clock, rest);
+}
+
+Result<ProbeChallenge> new_challenge() {
+  ProbeChallenge challenge{};
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(challenge.data()), static_cast<int>(challenge.size())) == 1) {
+    return challenge;
+  }
+  return unavailable("a link's probe needs random bytes, and the system gives none");
+}
+
+ProbeProof proof_of(const std::string& token, const ProbeChallenge& challenge) {
+  ProbeProof proof{};
+  unsigned length = 0;
+  const unsigned char* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
+                                   reinterpret_cast<const unsigned char*>(challenge.data()), challenge.size(),
+                                   reinterpret_cast<unsigned char*>(proof.data()), &length);
+  TRIMTAB_ASSERT(made != nullptr && length == proof.size(), "an HMAC of SHA-256 has 32 bytes");
+  return proof;
+}
+
+bool same(const ProbeProof& one, const ProbeProof& other) {
+  return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+Status rest_for(Nanoseconds time, const ProbeWait& wait) {
+  constexpr Nanoseconds kLook = std::chrono::milliseconds(20);
+  const Nanoseconds end = wait.clock.monotonic() + time;
+  while (true) {
+    TRIMTAB_TRY_STATUS(wait.check("leaving the link to the job"));
+    const Nanoseconds left = end - wait.clock.monotonic();
+    if (left.count() <= 0) return {};
+    std::this_thread::sleep_for(std::min(left, kLook));
+  }
+}
+
+Status serve_link(const ProbeSocket& listening, const std::string& token, const LinkBudget& budget,
+                  const ProbeWait& wait, const InterfaceSource& count) {
+  while (true) {
+    TRIMTAB_TRY(const ProbeSocket peer, listening.accept(wait));
+    const auto reading = [&] { return count ? count(peer) : InterfaceReading(); };
+    (void)answer_link(peer, token, budget, wait, reading);  // what this one did wrong must not keep the next one away
+  }
+}
+
+Result<LinkSpeed> probe_link(const std::string& address, std::uint16_t port, const std::string& token,
+                             const LinkBudget& budget, const ProbeWait& wait, const InterfaceSource& count) {
+  TRIMTAB_TRY(const ProbeSocket socket, ProbeSocket::connect(address, port, wait));
+  const std::optional<InterfaceReading> reading = count ? std::optional(count(socket)) : std::nullopt;
+  return ask_link(socket, token, budget, wait, reading, [&wait](Nanoseconds time) { return rest_for(time, wait); });
 }
 
 }  // namespace trimtab::agent

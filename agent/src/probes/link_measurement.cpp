@@ -1,7 +1,6 @@
 #include "probes/link_measurement.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace trimtab::agent {

@@ -6,12 +6,8 @@
 // ends' interfaces tell what they carried meanwhile, what others moved counts too: a job that fills the link does not
 // make it slow. Knows neither sockets nor the real clock.
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 
-#include "base/clock.hpp"
-#include "base/result.hpp"
 #include "base/units.hpp"
 
 namespace trimtab::agent {

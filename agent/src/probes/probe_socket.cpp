@@ -6,13 +6,11 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <utility>
 
 namespace trimtab::agent {
 
@@ -70,35 +68,23 @@ void send_at_once(int descriptor) {
 
 }  // namespace
 
-ProbeSocket::ProbeSocket(ProbeSocket&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_) {}
-
-ProbeSocket& ProbeSocket::operator=(ProbeSocket&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(port_, other.port_);
-  return *this;
-}
-
-ProbeSocket::~ProbeSocket() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 std::string ProbeSocket::local_address() const {
-  return address_of(descriptor_, &::getsockname);
+  return address_of(descriptor_.get(), &::getsockname);
 }
 
 std::string ProbeSocket::peer_address() const {
-  return address_of(descriptor_, &::getpeername);
+  return address_of(descriptor_.get(), &::getpeername);
 }
 
 Result<ProbeSocket> ProbeSocket::listen(const std::string& address) {
   TRIMTAB_TRY(const Addresses found, numeric(address, 0));
   ProbeSocket socket(open_for(*found));
-  if (socket.descriptor_ < 0) return system_error("couldn't make a socket for a probe");
-  if (::bind(socket.descriptor_, found->ai_addr, found->ai_addrlen) != 0 || ::listen(socket.descriptor_, 4) != 0) {
+  if (!socket.descriptor_) return system_error("couldn't make a socket for a probe");
+  if (::bind(socket.descriptor_.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(socket.descriptor_.get(), 4) != 0) {
     return system_error("couldn't listen for a probe at " + address);
   }
-  socket.port_ = port_of(socket.descriptor_);
+  socket.port_ = port_of(socket.descriptor_.get());
   return socket;
 }
 
@@ -106,15 +92,15 @@ Result<ProbeSocket> ProbeSocket::connect(const std::string& address, std::uint16
   TRIMTAB_TRY(const Addresses found, numeric(address, port));
   const std::string what = "connecting to " + address + " port " + std::to_string(port);
   ProbeSocket socket(open_for(*found));
-  if (socket.descriptor_ < 0) return system_error("couldn't make a socket for a probe");
-  send_at_once(socket.descriptor_);
-  if (::connect(socket.descriptor_, found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS) {
+  if (!socket.descriptor_) return system_error("couldn't make a socket for a probe");
+  send_at_once(socket.descriptor_.get());
+  if (::connect(socket.descriptor_.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS) {
     return system_error(what);
   }
   TRIMTAB_TRY_STATUS(socket.ready(POLLOUT, what, wait));
   socklen_t length = sizeof errno;
   int failure = 0;
-  (void)::getsockopt(socket.descriptor_, SOL_SOCKET, SO_ERROR, &failure, &length);
+  (void)::getsockopt(socket.descriptor_.get(), SOL_SOCKET, SO_ERROR, &failure, &length);
   if (failure == 0) return socket;
   errno = failure;
   return system_error(what);
@@ -123,9 +109,9 @@ Result<ProbeSocket> ProbeSocket::connect(const std::string& address, std::uint16
 Result<ProbeSocket> ProbeSocket::accept(const ProbeWait& wait) const {
   while (true) {
     TRIMTAB_TRY_STATUS(ready(POLLIN, "waiting for the other side", wait));
-    ProbeSocket peer(::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (peer.descriptor_ >= 0) {
-      send_at_once(peer.descriptor_);
+    ProbeSocket peer(::accept4(descriptor_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (peer.descriptor_) {
+      send_at_once(peer.descriptor_.get());
       return peer;
     }
     const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
@@ -136,7 +122,7 @@ Result<ProbeSocket> ProbeSocket::accept(const ProbeWait& wait) const {
 Status ProbeSocket::ready(short events, const std::string& what, const ProbeWait& wait) const {
   while (true) {
     TRIMTAB_TRY_STATUS(wait.check(what));
-    pollfd watched{descriptor_, events, 0};
+    pollfd watched{descriptor_.get(), events, 0};
     const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(wait.left(kLook));
     const int count = ::poll(&watched, 1, static_cast<int>(patience.count()) + 1);
     if (count > 0) return {};
@@ -146,7 +132,7 @@ Status ProbeSocket::ready(short events, const std::string& what, const ProbeWait
 
 Status ProbeSocket::send(std::span<const std::byte> bytes, const ProbeWait& wait) const {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(descriptor_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
       continue;
@@ -160,7 +146,7 @@ Status ProbeSocket::send(std::span<const std::byte> bytes, const ProbeWait& wait
 
 Status ProbeSocket::receive(std::span<std::byte> bytes, const ProbeWait& wait) const {
   while (!bytes.empty()) {
-    const ssize_t got = ::recv(descriptor_, bytes.data(), bytes.size(), 0);
+    const ssize_t got = ::recv(descriptor_.get(), bytes.data(), bytes.size(), 0);
     if (got == 0) return unavailable("the other side of a probe closed the connection");
     if (got > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(got));

@@ -1,9 +1,8 @@
 #include "probes/probe_work.hpp"
 
 #include <thread>
-#include <utility>
 
-#include "probes/link_probe.hpp"
+#include "probes/link_conversation.hpp"
 
 namespace trimtab::agent {
 

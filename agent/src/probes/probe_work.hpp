@@ -2,16 +2,11 @@
 
 // What a hardware probe does to the machine, beside the loop: a seam, so that tests can stand in for it.
 
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "base/result.hpp"
-#include "probes/cpu_probe.hpp"
-#include "probes/interface_bytes.hpp"
+#include "probes/device_probe.hpp"
 #include "probes/link_measurement.hpp"
-#include "ranks/rank_network.hpp"
+#include "probes/rank_network.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::agent {

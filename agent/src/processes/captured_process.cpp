@@ -2,15 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <utility>
 
-#include "processes/printable_lines.hpp"
+#include "processes/printable_text.hpp"
 
 namespace trimtab::agent {
 
@@ -20,8 +17,8 @@ constexpr std::size_t kErrorTailBytes = 4096;
 constexpr int kReadsPerTurn = 64;
 
 struct Pipe {
-  int read = -1;
-  int write = -1;
+  Descriptor read;
+  Descriptor write;
 };
 
 Result<Pipe> make_pipe() {
@@ -30,7 +27,7 @@ Result<Pipe> make_pipe() {
     return unavailable(std::string("couldn't make a pipe for a command's output: ") + std::strerror(errno));
   }
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return Pipe{ends[0], ends[1]};
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 // Hands over what is there; false at the end of the stream.
@@ -51,32 +48,26 @@ bool read_some(int descriptor, const std::function<void(std::string_view)>& sink
 
 }  // namespace
 
-void CapturedProcess::Stream::close() {
-  watch = {};
-  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
-}
-
 Result<std::unique_ptr<CapturedProcess>> CapturedProcess::start(net::EventLoop& loop, ProcessRequest request,
                                                                 Nanoseconds deadline, Handlers handlers) {
-  TRIMTAB_TRY(const Pipe output, make_pipe());
-  const auto error = make_pipe();
+  TRIMTAB_TRY(Pipe output, make_pipe());
+  auto error = make_pipe();
   std::unique_ptr<CapturedProcess> captured(new CapturedProcess(std::move(handlers)));
-  captured->output_.descriptor = output.read;
-  captured->error_.descriptor = error.ok() ? error->read : -1;
-  request.output = output.write;
-  request.error = error.ok() ? error->write : -1;
+  captured->output_.descriptor = std::move(output.read);
+  request.output = output.write.get();
+  if (error.ok()) {
+    captured->error_.descriptor = std::move(error->read);
+    request.error = error->write.get();
+  }
   request.dies_with_agent = true;
-  auto held = HeldProcess::fork(request);
-  ::close(output.write);
-  if (error.ok()) ::close(error->write);
-  if (!held.ok()) return held.error();
+  TRIMTAB_TRY(HeldProcess held, HeldProcess::fork(request));
   auto* raw = captured.get();
   // The watch comes before the release: should it fail, the child has not run.
   TRIMTAB_TRY(captured->process_,
-              ProcessWatch::start(loop, held->pid(), [raw](const ProcessEnd& end) { raw->ended(end); }));
-  captured->pid_ = held->pid();
+              ProcessWatch::start(loop, held.pid(), [raw](const ProcessEnd& end) { raw->ended(end); }));
+  captured->pid_ = held.pid();
   captured->process_->end_group_with_it();
-  if (auto released = held->release(); !released.ok()) {
+  if (auto released = held.release(); !released.ok()) {
     captured->process_.reset();  // release() has reaped it
     return released.error();
   }
@@ -84,9 +75,9 @@ Result<std::unique_ptr<CapturedProcess>> CapturedProcess::start(net::EventLoop& 
     raw->timed_out_ = true;
     raw->kill();
   });
-  captured->output_.watch = loop.when_readable(captured->output_.descriptor, [raw] { raw->read_output(); });
+  captured->output_.watch = loop.when_readable(captured->output_.descriptor.get(), [raw] { raw->read_output(); });
   if (error.ok())
-    captured->error_.watch = loop.when_readable(captured->error_.descriptor, [raw] { raw->read_error(); });
+    captured->error_.watch = loop.when_readable(captured->error_.descriptor.get(), [raw] { raw->read_error(); });
   return captured;
 }
 
@@ -95,16 +86,10 @@ CapturedProcess::~CapturedProcess() {
     process_->signal_group(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  output_.close();
-  error_.close();
-}
-
-void CapturedProcess::kill() {
-  if (process_) process_->signal_group(SIGKILL);
 }
 
 void CapturedProcess::read_output() {
-  if (!read_some(output_.descriptor, handlers_.output)) output_.close();
+  if (!read_some(output_.descriptor.get(), handlers_.output)) output_.close();
 }
 
 void CapturedProcess::read_error() {
@@ -112,15 +97,15 @@ void CapturedProcess::read_error() {
     error_tail_.append(bytes);
     if (error_tail_.size() > 2 * kErrorTailBytes) error_tail_.erase(0, error_tail_.size() - kErrorTailBytes);
   };
-  if (!read_some(error_.descriptor, keep)) error_.close();
+  if (!read_some(error_.descriptor.get(), keep)) error_.close();
 }
 
 void CapturedProcess::ended(const ProcessEnd& end) {
   deadline_.cancel();
   process_.reset();
   // What it wrote before its end is there now; a grandchild that still holds the pipe is not waited for.
-  if (output_.descriptor >= 0) read_output();
-  if (error_.descriptor >= 0) read_error();
+  if (output_.descriptor) read_output();
+  if (error_.descriptor) read_error();
   output_.close();
   error_.close();
   const auto handler = std::move(handlers_.ended);

@@ -3,16 +3,49 @@
 // A command that runs while the agent listens to it: standard output piece by piece, the tail of standard error, its
 // end, a deadline. It does not outlive the agent. Loop thread only.
 
-#include <functional>
-#include <memory>
-#include <string>
+#include <cstddef>
 #include <string_view>
 
-#include "net/event_loop.hpp"
 #include "processes/child_process.hpp"
 #include "processes/process_watch.hpp"
 
 namespace trimtab::agent {
+
+// Cuts a stream of bytes into lines. Pure; a line beyond the limit is thrown away whole.
+class LineCutter {
+ public:
+  explicit LineCutter(std::size_t max_line = 1U << 20) : max_line_(max_line) {}
+
+  void add(std::string_view bytes, const std::function<void(std::string_view)>& line) {
+    while (!bytes.empty()) {
+      const auto end = bytes.find('\n');
+      keep(bytes.substr(0, end));
+      if (end == std::string_view::npos) return;
+      finish(line);
+      bytes = bytes.substr(end + 1);
+    }
+  }
+  // The stream has ended: what came without a newline is a line.
+  void finish(const std::function<void(std::string_view)>& line) {
+    if (!too_long_ && !pending_.empty()) line(pending_);
+    pending_.clear();
+    too_long_ = false;
+  }
+
+ private:
+  void keep(std::string_view part) {
+    too_long_ = too_long_ || pending_.size() + part.size() > max_line_;
+    if (too_long_) {
+      pending_.clear();
+    } else {
+      pending_.append(part);
+    }
+  }
+
+  std::size_t max_line_;
+  std::string pending_;
+  bool too_long_ = false;
+};
 
 struct CaptureEnd {
   ProcessEnd end;
@@ -33,14 +66,19 @@ class CapturedProcess final {
   CapturedProcess(const CapturedProcess&) = delete;
   CapturedProcess& operator=(const CapturedProcess&) = delete;
 
-  void kill();
+  void kill() {
+    if (process_) process_->signal_group(SIGKILL);
+  }
 
  private:
   // One end of a pipe, read without waiting.
   struct Stream {
-    int descriptor = -1;
+    Descriptor descriptor;
     net::EventLoop::Watch watch;
-    void close();
+    void close() {
+      watch = {};
+      descriptor.close();
+    }
   };
   explicit CapturedProcess(Handlers handlers) : handlers_(std::move(handlers)) {}
   void read_output();

@@ -6,20 +6,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <optional>
-#include <string_view>
-#include <utility>
+#include <filesystem>
 
-#include "net/descriptor_limit.hpp"
+#include "net/daemon.hpp"
 #include "processes/process_identity.hpp"
-#include "processes/program_search.hpp"
 
 namespace trimtab::agent {
 
@@ -41,19 +35,14 @@ std::optional<std::string> score_of_children;
 
 // Async-signal-safe.
 bool write_score(std::string_view score) {
-  const int file = ::open(kScorePath, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool written = std::cmp_equal(::write(file, score.data(), score.size()), score.size());
-  ::close(file);
-  return written;
+  const Descriptor file(::open(kScorePath, O_WRONLY | O_CLOEXEC));
+  return file && std::cmp_equal(::write(file.get(), score.data(), score.size()), score.size());
 }
 
 std::optional<std::string> read_score() {
-  const int file = ::open(kScorePath, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
+  const Descriptor file(::open(kScorePath, O_RDONLY | O_CLOEXEC));
   char text[16];
-  const ssize_t count = ::read(file, text, sizeof text);
-  ::close(file);
+  const ssize_t count = file ? ::read(file.get(), text, sizeof text) : -1;
   if (count <= 0) return std::nullopt;
   return std::string(text, static_cast<std::size_t>(count));
 }
@@ -170,14 +159,14 @@ bool above_standard(std::array<int, 2>& ends) {
 
 enum class Channel { kPipe, kSocket };
 
-Result<std::array<int, 2>> make_channel(Channel kind) {
+Result<std::array<Descriptor, 2>> make_channel(Channel kind) {
   std::array<int, 2> ends{};
   const int made = kind == Channel::kPipe ? ::pipe2(ends.data(), O_CLOEXEC)
                                           : ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
   if (made != 0 || !above_standard(ends)) {
     return unavailable(std::string("couldn't make a channel to a child process: ") + std::strerror(errno));
   }
-  return ends;
+  return std::array{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 }  // namespace
@@ -186,44 +175,29 @@ Result<HeldProcess> HeldProcess::fork(const ProcessRequest& request) {
   if (request.arguments.empty()) return bad_input("a command needs at least the name of a program");
   TRIMTAB_TRY(auto program,
               find_program(request.arguments.front(), path_of(request.environment), request.working_directory));
-  TRIMTAB_TRY(const auto gate, make_channel(Channel::kSocket));  // A dead child raises no signal.
+  TRIMTAB_TRY(auto gate, make_channel(Channel::kSocket));  // A dead child raises no signal.
+  TRIMTAB_TRY(auto failure, make_channel(Channel::kPipe));
   HeldProcess held;
-  held.gate_ = gate[1];
+  held.gate_ = std::move(gate[1]);
+  held.failure_ = std::move(failure[0]);
   held.program_ = request.arguments.front();
-  auto failure = make_channel(Channel::kPipe);
-  if (!failure.ok()) {
-    ::close(gate[0]);
-    return failure.error();
-  }
-  held.failure_ = (*failure)[0];
   ChildPlan plan = plan_child(request, std::move(program));
-  plan.gate = gate[0];
-  plan.failure = (*failure)[1];
+  plan.gate = gate[0].get();
+  plan.failure = failure[1].get();
   held.pid_ = ::fork();
   if (held.pid_ == 0) {
-    ::close(held.gate_);  // else the child would keep its own gate open
+    held.gate_.close();  // else the child would keep its own gate open
     run_child(plan);
   }
-  const int code = errno;
-  ::close(gate[0]);
-  ::close((*failure)[1]);
-  if (held.pid_ < 0) return unavailable("couldn't start '" + held.program_ + "': fork: " + std::strerror(code));
+  if (held.pid_ < 0) return unavailable("couldn't start '" + held.program_ + "': fork: " + std::strerror(errno));
   ::setpgid(held.pid_, held.pid_);  // Here as well: whoever comes first.
   if (const auto stat = process_stat(held.pid_)) held.start_time_ = stat->start_time;
   return held;
 }
 
-HeldProcess::HeldProcess(HeldProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      start_time_(other.start_time_),
-      gate_(std::exchange(other.gate_, -1)),
-      failure_(std::exchange(other.failure_, -1)),
-      program_(std::move(other.program_)) {}
-
 HeldProcess::~HeldProcess() {
-  if (failure_ >= 0) ::close(failure_);
-  if (gate_ < 0) return;
-  ::close(gate_);
+  if (!gate_) return;
+  gate_.close();
   if (pid_ <= 0) return;
   // Closing alone may not end it: where close_range is missing, a held sibling has inherited our end of its gate.
   ::kill(pid_, SIGKILL);
@@ -232,8 +206,8 @@ HeldProcess::~HeldProcess() {
 
 Status HeldProcess::release() {
   const char byte = 1;
-  const bool opened = ::send(gate_, &byte, 1, MSG_NOSIGNAL) == 1;
-  ::close(std::exchange(gate_, -1));
+  const bool opened = ::send(gate_.get(), &byte, 1, MSG_NOSIGNAL) == 1;
+  gate_.close();
   // A child that failed before it came to the gate has said why.
   Status failed = failure_of_child();
   if (failed.ok() && !opened) failed = unavailable("'" + program_ + "' ended before it began");
@@ -245,7 +219,7 @@ Status HeldProcess::failure_of_child() const {
   ChildFailure failure{};
   ssize_t count = 0;
   do {
-    count = ::read(failure_, &failure, sizeof failure);  // Ends with the exec, which closes the other end.
+    count = ::read(failure_.get(), &failure, sizeof failure);  // Ends with the exec, which closes the other end.
   } while (count < 0 && errno == EINTR);
   if (count != static_cast<ssize_t>(sizeof failure)) return {};
   const std::string reason = std::strerror(failure.code);
@@ -288,6 +262,33 @@ std::map<std::string, std::string> own_environment() {
     if (equals != std::string::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
+}
+
+namespace {
+
+bool is_program(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+Result<std::string> find_program(const std::string& name, const std::string& path,
+                                 const std::string& working_directory) {
+  const std::filesystem::path directory(working_directory);
+  if (name.find('/') != std::string::npos) {
+    const std::string file = (directory / name).string();
+    if (is_program(file)) return file;
+    return unavailable("couldn't run '" + name + "': there is no executable file " + file);
+  }
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find(':', begin), path.size());
+    const std::string file = (directory / path.substr(begin, end - begin) / name).string();
+    if (!name.empty() && is_program(file)) return file;
+    begin = end + 1;
+  }
+  return unavailable("couldn't run '" + name + "': there is no such program in PATH (" + path +
+                     "); the working directory is " + working_directory);
 }
 
 }  // namespace trimtab::agent

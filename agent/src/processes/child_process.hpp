@@ -6,12 +6,11 @@
 // knows of.
 
 #include <sys/types.h>
-
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace trimtab::agent {
@@ -28,7 +27,7 @@ struct ProcessRequest {
 class HeldProcess final {
  public:
   [[nodiscard]] static Result<HeldProcess> fork(const ProcessRequest& request);
-  HeldProcess(HeldProcess&& other) noexcept;
+  HeldProcess(HeldProcess&&) = default;
   HeldProcess& operator=(HeldProcess&&) = delete;
   // Ends the child if it was not released.
   ~HeldProcess();
@@ -45,8 +44,8 @@ class HeldProcess final {
 
   pid_t pid_ = -1;
   std::uint64_t start_time_ = 0;
-  int gate_ = -1;
-  int failure_ = -1;
+  Descriptor gate_;
+  Descriptor failure_;
   std::string program_;
 };
 
@@ -66,5 +65,12 @@ bool end_before_ranks();
 
 // This process's environment as a map.
 [[nodiscard]] std::map<std::string, std::string> own_environment();
+
+// Which file a command's first word means, as a shell would find it; looked up before the fork, so that the error can
+// say what was searched.
+
+// A name with a slash is taken from `working_directory`; else PATH (`path`) is searched.
+[[nodiscard]] Result<std::string> find_program(const std::string& name, const std::string& path,
+                                               const std::string& working_directory);
 
 }  // namespace trimtab::agent

@@ -3,12 +3,9 @@
 #include <spdlog/spdlog.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <cstring>
 
 #include "processes/process_identity.hpp"
@@ -54,19 +51,6 @@ Result<std::unique_ptr<ProcessWatch>> ProcessWatch::start(net::EventLoop& loop, 
   return watch;
 }
 
-ProcessWatch::~ProcessWatch() {
-  watch_ = {};
-  ::close(descriptor_);
-  for (auto& member : members_) {
-    member.watch = {};
-    ::close(member.descriptor);
-  }
-}
-
-void ProcessWatch::signal_group(int number) const {
-  ::kill(-pid_, number);
-}
-
 void ProcessWatch::kill_all() {
   apart_ = descendants_apart(pid_);
   signal_group(SIGKILL);
@@ -74,7 +58,7 @@ void ProcessWatch::kill_all() {
 }
 
 void ProcessWatch::readable() {
-  end_ = look(descriptor_);
+  end_ = look(descriptor_.get());
   watch_ = {};
   if (!end_group_ && end_.clean()) return finish();
   signal_group(SIGKILL);
@@ -88,7 +72,8 @@ void ProcessWatch::await_members() {
   for (const pid_t pid : killed) {
     const int descriptor = open_descriptor(pid);
     if (descriptor < 0) continue;  // gone meanwhile
-    members_.push_back({descriptor, loop_.when_readable(descriptor, [this, descriptor] { member_ended(descriptor); })});
+    members_.push_back(
+        {Descriptor(descriptor), loop_.when_readable(descriptor, [this, descriptor] { member_ended(descriptor); })});
   }
   if (members_.empty()) return finish();
   patience_ = loop_.after(kPatience, [this] {
@@ -99,10 +84,7 @@ void ProcessWatch::await_members() {
 }
 
 void ProcessWatch::member_ended(int descriptor) {
-  const auto found = std::ranges::find(members_, descriptor, &Member::descriptor);
-  found->watch = {};
-  ::close(descriptor);
-  members_.erase(found);
+  std::erase_if(members_, [descriptor](const Member& one) { return one.descriptor.get() == descriptor; });
   if (members_.empty()) finish();
 }
 

@@ -4,15 +4,14 @@
 // only.
 
 #include <sys/types.h>
+#include <csignal>
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "base/result.hpp"
 #include "net/event_loop.hpp"
+
+#include "base/descriptor.hpp"
 
 namespace trimtab::agent {
 
@@ -46,17 +45,16 @@ class ProcessWatch final : public WatchedProcess {
   // since a driver or a file server can hold it.
   [[nodiscard]] static Result<std::unique_ptr<ProcessWatch>> start(net::EventLoop& loop, pid_t pid,
                                                                    std::function<void(const ProcessEnd&)> ended);
-  ~ProcessWatch() override;
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  void signal_group(int number) const override;
+  void signal_group(int number) const override { ::kill(-pid_, number); }
   void kill_all() override;
   void end_group_with_it() override { end_group_ = true; }
 
  private:
   struct Member {
-    int descriptor = -1;
+    Descriptor descriptor;
     net::EventLoop::Watch watch;
   };
 
@@ -69,7 +67,7 @@ class ProcessWatch final : public WatchedProcess {
 
   net::EventLoop& loop_;
   pid_t pid_;
-  int descriptor_;
+  Descriptor descriptor_;
   std::function<void(const ProcessEnd&)> ended_;
   bool end_group_ = false;
   net::EventLoop::Watch watch_;

@@ -1,7 +1,5 @@
 #include "processes/processes.hpp"
 
-#include <utility>
-
 namespace trimtab::agent {
 
 namespace {

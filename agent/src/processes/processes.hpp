@@ -3,15 +3,6 @@
 // Starting processes, hearing of their end and telling them apart, as looking after ranks needs it: a seam, so that a
 // test can play the processes and their machine. Loop thread only.
 
-#include <sys/types.h>
-
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-
-#include "base/result.hpp"
-#include "net/event_loop.hpp"
 #include "processes/child_process.hpp"
 #include "processes/process_identity.hpp"
 #include "processes/process_watch.hpp"

@@ -1,12 +1,8 @@
 #include "ranks/launched_ranks.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <set>
-#include <utility>
 
 #include "base/check.hpp"
 
@@ -63,9 +59,8 @@ Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const 
   for (const auto& start : ranks) {
     const auto found = ranks_.find(start.id);
     if (found == ranks_.end() || !found->second.is_active() || found->second.entry.launch == start.launch) continue;
-    return unavailable(describe(start.id) + " of launch " + std::to_string(found->second.entry.launch) +
-                       " still runs (pid " + std::to_string(found->second.entry.pid) + "). Kill it before launch " +
-                       std::to_string(start.launch));
+    return unavailable(fmt::format("{} of launch {} still runs (pid {}). Kill it before launch {}", describe(start.id),
+                                   found->second.entry.launch, found->second.entry.pid, start.launch));
   }
   return {};
 }

@@ -4,18 +4,10 @@
 // outlives the agent. Where a scheduler starts the ranks, they are awaited: a process that the scheduler started on
 // this node (a slot) asks for its rank, is told what to run, and is that rank from then on. Loop thread only.
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
+#include "agent_database.hpp"
 #include "commands/scratch.hpp"
-#include "net/event_loop.hpp"
 #include "processes/processes.hpp"
 #include "ranks/rank_command.hpp"
-#include "ranks/rank_ledger.hpp"
 
 namespace trimtab::agent {
 

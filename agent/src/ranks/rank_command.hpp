@@ -3,17 +3,16 @@
 // What is run for a job: argument vectors with their placeholders filled in, and the environment (docs/protocols.md,
 // "Environment of a rank"). Pure.
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/result.hpp"
-#include "ranks/placeholders.hpp"
 #include "schema/job.hpp"
 
 namespace trimtab::agent {
+
+// {rank}, {plan}, ... in a job's argument vectors (docs/protocols.md). Pure.
+using Placeholders = std::map<std::string, std::string>;
+
+// A name in braces that is not known is an error; braces around anything else (JSON text) are left alone.
+[[nodiscard]] Result<std::vector<std::string>> expand(const std::vector<std::string>& arguments,
+                                                      const Placeholders& values);
 
 using Environment = std::map<std::string, std::string>;
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "processes/printable_text.hpp"
@@ -120,40 +119,55 @@ RankFrame read_ring(Fields& f) {
 }
 
 RankFrame read_step(Fields& f) {
-  StepFrame frame{f.step(),
-                  f.epoch(),
-                  f.integer("wall_ns", 0),
-                  f.integer_or("cpu_ns", 0, 0),
-                  f.number("loss"),
-                  f.number("gradient_norm").value_or(0),
-                  f.text("samples", kMaxNameBytes),
-                  f.integer_or("peak_bytes", 0, 0),
-                  f.integer_or("preparations", 0, 0),
-                  f.text("not_finite", kMaxNameBytes)};
-  return frame;
+  wire::Step step;
+  step.set_step(f.step());
+  step.set_epoch(f.epoch());
+  step.set_wall_ns(f.integer("wall_ns", 0));
+  step.set_cpu_ns(f.integer_or("cpu_ns", 0, 0));
+  step.set_loss(f.number("loss").value_or(std::numeric_limits<double>::quiet_NaN()));
+  step.set_gradient_norm(f.number("gradient_norm").value_or(0));
+  step.set_samples(f.text("samples", kMaxNameBytes));
+  step.set_peak_bytes(f.integer_or("peak_bytes", 0, 0));
+  step.set_preparations(f.integer_or("preparations", 0, 0));
+  step.set_not_finite(f.text("not_finite", kMaxNameBytes));
+  return step;
 }
 
 RankFrame read_ack(Fields& f) {
-  return PlanAckFrame{f.epoch(), f.step()};
+  wire::PlanAck ack;
+  ack.set_epoch(f.epoch());
+  ack.set_step(f.step());
+  return ack;
 }
 
 RankFrame read_refuse(Fields& f) {
-  return PlanRefuseFrame{f.epoch(), f.text("reason", kMaxNameBytes), f.text("message", kMaxMessageBytes)};
+  wire::PlanRefuse refusal;
+  refusal.set_epoch(f.epoch());
+  refusal.set_reason(f.text("reason", kMaxNameBytes));
+  refusal.set_message(f.text("message", kMaxMessageBytes));
+  return refusal;
 }
 
 RankFrame read_active(Fields& f) {
-  return PlanActiveFrame{f.epoch(),
-                         f.step(),
-                         f.integer_or("switch_ns", 0, 0),
-                         f.integer_or("peak_bytes", 0, 0),
-                         f.integer_or("save_ns", 0, 0),
-                         f.integer_or("move_ns", 0, 0),
-                         f.integer_or("groups_ns", 0, 0),
-                         f.integer_or("build_ns", 0, 0)};
+  wire::PlanActive active;
+  active.set_epoch(f.epoch());
+  active.set_step(f.step());
+  active.set_switch_ns(f.integer_or("switch_ns", 0, 0));
+  active.set_peak_bytes(f.integer_or("peak_bytes", 0, 0));
+  active.set_save_ns(f.integer_or("save_ns", 0, 0));
+  active.set_move_ns(f.integer_or("move_ns", 0, 0));
+  active.set_groups_ns(f.integer_or("groups_ns", 0, 0));
+  active.set_build_ns(f.integer_or("build_ns", 0, 0));
+  return active;
 }
 
 RankFrame read_failed(Fields& f) {
-  return PlanFailedFrame{f.epoch(), f.step(), f.text("reason", kMaxNameBytes), f.text("message", kMaxMessageBytes)};
+  wire::PlanFailed failure;
+  failure.set_epoch(f.epoch());
+  failure.set_step(f.step());
+  failure.set_reason(f.text("reason", kMaxNameBytes));
+  failure.set_message(f.text("message", kMaxMessageBytes));
+  return failure;
 }
 
 RankFrame read_report(Fields& f) {
@@ -166,7 +180,9 @@ RankFrame read_report(Fields& f) {
 }
 
 RankFrame read_bye(Fields& f) {
-  return ByeFrame{f.integer_or("step", 0, 0, kLargestStep)};
+  wire::Bye bye;
+  bye.set_step(f.integer_or("step", 0, 0, kLargestStep));
+  return bye;
 }
 
 RankFrame read_slot(Fields& f) {

@@ -5,13 +5,11 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/result.hpp"
+#include "wire/agent.pb.h"
 
 namespace trimtab::agent {
 
@@ -54,54 +52,13 @@ struct SubmissionFrame {
   std::string message;
   bool ended = false;
 };
-struct StepFrame {
-  std::int64_t step = 0;
-  std::uint64_t epoch = 0;
-  std::int64_t wall_ns = 0;
-  std::int64_t cpu_ns = 0;
-  std::optional<double> loss;
-  double gradient_norm = 0;
-  std::string samples;
-  std::int64_t peak_bytes = 0;
-  std::int64_t preparations = 0;  // 0 = not told
-  std::string not_finite = {};    // "loss" or "gradient_norm"
-};
-struct PlanAckFrame {
-  std::uint64_t epoch = 0;
-  std::int64_t step = 0;
-};
-struct PlanRefuseFrame {
-  std::uint64_t epoch = 0;
-  std::string reason;
-  std::string message;
-};
-struct PlanActiveFrame {
-  std::uint64_t epoch = 0;
-  std::int64_t step = 0;
-  std::int64_t switch_ns = 0;
-  std::int64_t peak_bytes = 0;
-  // Parts of switch_ns; 0 = not told.
-  std::int64_t save_ns = 0;
-  std::int64_t move_ns = 0;
-  std::int64_t groups_ns = 0;
-  std::int64_t build_ns = 0;
-};
-struct PlanFailedFrame {
-  std::uint64_t epoch = 0;
-  std::int64_t step = 0;
-  std::string reason;
-  std::string message;
-};
 struct ReportFrame {
   std::string name;
   double value = 0;
 };
-struct ByeFrame {
-  std::int64_t step = 0;
-};
-
-using RankFrame = std::variant<HelloFrame, RingFrame, StepFrame, PlanAckFrame, PlanRefuseFrame, PlanActiveFrame,
-                               PlanFailedFrame, ReportFrame, ByeFrame, SlotFrame, LauncherFrame, SubmissionFrame>;
+// What the coordinator is told, too, is read into that message; a step without a loss has none that is a number.
+using RankFrame = std::variant<HelloFrame, RingFrame, wire::Step, wire::PlanAck, wire::PlanRefuse, wire::PlanActive,
+                               wire::PlanFailed, ReportFrame, wire::Bye, SlotFrame, LauncherFrame, SubmissionFrame>;
 
 // The error names the field and what it must be.
 [[nodiscard]] Result<RankFrame> parse_rank_frame(std::string_view json);

@@ -1,11 +1,10 @@
 #include "ranks/rank_news.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "base/utf8.hpp"
 #include "node/agent_metric.hpp"
+#include "processes/printable_text.hpp"
 
 namespace trimtab::agent {
 
@@ -175,10 +174,6 @@ bool RankNews::send_some(Ranks::iterator first, Ranks::iterator last) {
   return true;
 }
 
-void RankNews::send_waiting_steps() {
-  while (!steps_.empty() && send(steps_.front())) steps_.pop_front();
-}
-
 bool RankNews::send(const wire::RankEvent& event) {
   wire::FromAgent message;
   *message.mutable_rank_event() = event;
@@ -238,9 +233,37 @@ void RankNews::shorten(Ranks::iterator rank) {
 }
 
 void RankNews::append_metrics(std::vector<net::Metric>& into) const {
-  into.push_back(counter("steps_dropped", "Step events dropped while the coordinator was away.", steps_dropped_));
-  into.push_back(counter("rank_news_dropped",
-                         "News of ranks that have ended dropped because those of all took too much.", dropped_));
+  add_counter(into, "steps_dropped", "Step events dropped while the coordinator was away.", steps_dropped_);
+  add_counter(into, "rank_news_dropped", "News of ranks that have ended dropped because those of all took too much.",
+              dropped_);
+}
+
+namespace {
+
+constexpr std::size_t kLastOutputBytes = 4096;
+
+// One that has said how its submission ended has said goodbye; of any other nobody knows what became of the ranks.
+void tell_launcher_end(const LedgerRank& launcher, const std::string& log, RankNews& news) {
+  if (launcher.said_bye) return;
+  const std::string output = last_lines_of_file(log, kLastOutputBytes);
+  wire::RankEvent event;
+  event.mutable_submission()->set_state("lost");
+  event.mutable_submission()->set_message("the command `submit` ended (code " + std::to_string(launcher.exit_code) +
+                                          ", signal " + std::to_string(launcher.signal) +
+                                          ") and did not say how the launch did" +
+                                          (output.empty() ? "" : "; its last output: " + output));
+  news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
+}
+
+}  // namespace
+
+void tell_end(const LedgerRank& rank, const std::string& log, RankNews& news) {
+  if (rank.id.rank == kLauncher) return tell_launcher_end(rank, log, news);
+  wire::RankEvent event;
+  event.mutable_exited()->set_exit_code(rank.exit_code);
+  event.mutable_exited()->set_signal(rank.signal);
+  event.mutable_exited()->set_last_output(last_lines_of_file(log, kLastOutputBytes));
+  news.tell(rank.id, rank.launch, std::move(event));
 }
 
 }  // namespace trimtab::agent

@@ -6,18 +6,12 @@
 // its end, until the coordinator has had that and says that the job is over; what those of all jobs take is bounded.
 // The coordinator takes repetitions in its stride.
 
-#include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
 
+#include "agent_database.hpp"
 #include "net/metric_text.hpp"
-#include "ranks/rank_identity.hpp"
-#include "wire/agent.pb.h"
 
 namespace trimtab::agent {
 
@@ -84,7 +78,9 @@ class RankNews {
   [[nodiscard]] bool send(const wire::RankEvent& event);
   void send_state();
   [[nodiscard]] bool send_some(Ranks::iterator first, Ranks::iterator last);
-  void send_waiting_steps();
+  void send_waiting_steps() {
+    while (!steps_.empty() && send(steps_.front())) steps_.pop_front();
+  }
 
   void place(Ranks::iterator rank);
   void leave_place(Rank& rank);
@@ -106,5 +102,10 @@ class RankNews {
   std::size_t ended_bytes_ = 0;
   std::uint64_t dropped_ = 0;
 };
+
+// What of a rank's end, or its launcher's, the coordinator is told. Loop thread only.
+
+// `log`: the path of what it printed, of which the last lines go along.
+void tell_end(const LedgerRank& rank, const std::string& log, RankNews& news);
 
 }  // namespace trimtab::agent

@@ -1,15 +1,10 @@
 #include "ranks/rank_sessions.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "node/agent_metric.hpp"
-#include "processes/process_identity.hpp"
 #include "records/activity_report.hpp"
 
 namespace trimtab::agent {
@@ -22,37 +17,21 @@ constexpr std::size_t kMostReportNames = 32;
 // What a frame holds beside the plan's text.
 constexpr std::size_t kMaxPlanBytes = (1U << 20) - 256;
 
-wire::RankEvent event_of(const PlanAckFrame& frame) {
-  wire::RankEvent event;
-  event.mutable_plan_ack()->set_epoch(frame.epoch);
-  event.mutable_plan_ack()->set_step(frame.step);
-  return event;
-}
-
-wire::RankEvent event_of(const PlanRefuseFrame& frame) {
-  wire::RankEvent event;
-  auto& refusal = *event.mutable_plan_refuse();
-  refusal.set_epoch(frame.epoch);
-  refusal.set_reason(frame.reason);
-  refusal.set_message(frame.message);
-  return event;
-}
-
-wire::RankEvent event_of(const PlanFailedFrame& frame) {
-  wire::RankEvent event;
-  auto& failure = *event.mutable_plan_failed();
-  failure.set_epoch(frame.epoch);
-  failure.set_step(frame.step);
-  failure.set_reason(frame.reason);
-  failure.set_message(frame.message);
-  return event;
-}
-
-wire::RankEvent event_of(const ByeFrame& frame) {
-  wire::RankEvent event;
-  event.mutable_bye()->set_step(frame.step);
-  return event;
-}
+using C = RankSessions::Counters;
+constexpr CounterMetric<C> kCounters[] = {
+    {"frames", "Frames from training processes.", &C::frames},
+    {"frames_refused", "Frames that broke the protocol.", &C::refused_frames},
+    {"frames_delayed",
+     "Times that a process' frames came faster than max_message_rate or max_byte_rate and were read later.",
+     &C::delayed},
+    {"processes_unknown", "Processes that this agent did not launch.", &C::unknown_processes},
+    {"rank_reports_left_out", "Values that ranks reported under further names than the 32 that a job may have.",
+     &C::reports_left_out},
+    {"processes_refused",
+     "Connections that were refused or ended: of other users' processes, too many of one process, without a whole "
+     "frame "
+     "in time, with too much of one that is not whole.",
+     &C::refused_processes}};
 
 }  // namespace
 
@@ -88,10 +67,6 @@ void RankSessions::say_not_steered(pid_t pid, const HelloFrame& hello) {
                process_name(pid), hello.rank ? std::to_string(*hello.rank) : "?", hello.job);
 }
 
-void RankSessions::stop() {
-  if (server_) server_->stop();
-}
-
 void RankSessions::received(Peer peer, std::string_view json, int descriptor) {
   Session& session = sessions_[peer];
   ++counters_.frames;
@@ -118,12 +93,12 @@ Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame,
   if (launcher != nullptr) return greet_launcher(session, *launcher);
   if (!session.greeted) return bad_input("its first frame must be a hello, a ring, a slot or a launcher");
   if (const auto* submission = std::get_if<SubmissionFrame>(&frame)) return say_of_submission(session, *submission);
-  return session.rank ? say(session, frame) : Status{};
+  if (session.rank) say(session, frame);
+  return {};
 }
 
 Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello) {
   session.greeted = true;
-  session.epoch = hello.epoch;
   port_.send(peer, welcome_frame(surroundings_.node));
   if (hello.rank) session.rank = surroundings_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
@@ -193,51 +168,25 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   return {};
 }
 
-Status RankSessions::say(Session& session, const RankFrame& frame) {
-  if (const auto* step = std::get_if<StepFrame>(&frame)) said_step(session, *step);
-  if (const auto* ack = std::get_if<PlanAckFrame>(&frame)) tell(session, event_of(*ack));
-  if (const auto* refusal = std::get_if<PlanRefuseFrame>(&frame)) tell(session, event_of(*refusal));
-  if (const auto* active = std::get_if<PlanActiveFrame>(&frame)) said_active(session, *active);
-  if (const auto* failure = std::get_if<PlanFailedFrame>(&frame)) tell(session, event_of(*failure));
-  if (const auto* report = std::get_if<ReportFrame>(&frame)) said_report(session, *report);
-  if (const auto* bye = std::get_if<ByeFrame>(&frame)) {
-    surroundings_.ranks.said_bye(session.rank->id);
-    tell(session, event_of(*bye));
+void RankSessions::say(const Session& session, const RankFrame& frame) {
+  wire::RankEvent event;
+  if (const auto* report = std::get_if<ReportFrame>(&frame)) return said_report(session, *report);
+  if (const auto* step = std::get_if<wire::Step>(&frame)) {
+    step_times_.try_emplace(session.rank->id, net::Histogram(net::kSecondBounds))
+        .first->second.observe(static_cast<double>(step->wall_ns()) / 1e9);
+    *event.mutable_step() = *step;
   }
-  return {};
-}
-
-void RankSessions::said_step(const Session& session, const StepFrame& frame) {
-  step_times_.try_emplace(session.rank->id, net::Histogram(net::kSecondBounds))
-      .first->second.observe(static_cast<double>(frame.wall_ns) / 1e9);
-  wire::RankEvent event;
-  auto& step = *event.mutable_step();
-  step.set_step(frame.step);
-  step.set_epoch(frame.epoch);
-  step.set_wall_ns(frame.wall_ns);
-  step.set_cpu_ns(frame.cpu_ns);
-  step.set_loss(frame.loss.value_or(std::numeric_limits<double>::quiet_NaN()));
-  step.set_gradient_norm(frame.gradient_norm);
-  step.set_samples(frame.samples);
-  step.set_peak_bytes(frame.peak_bytes);
-  step.set_preparations(frame.preparations);
-  step.set_not_finite(frame.not_finite);
-  tell(session, std::move(event));
-}
-
-void RankSessions::said_active(Session& session, const PlanActiveFrame& frame) {
-  session.epoch = frame.epoch;
-  surroundings_.ranks.runs_epoch(session.rank->id, frame.epoch);
-  wire::RankEvent event;
-  auto& active = *event.mutable_plan_active();
-  active.set_epoch(frame.epoch);
-  active.set_step(frame.step);
-  active.set_switch_ns(frame.switch_ns);
-  active.set_peak_bytes(frame.peak_bytes);
-  active.set_save_ns(frame.save_ns);
-  active.set_move_ns(frame.move_ns);
-  active.set_groups_ns(frame.groups_ns);
-  active.set_build_ns(frame.build_ns);
+  if (const auto* ack = std::get_if<wire::PlanAck>(&frame)) *event.mutable_plan_ack() = *ack;
+  if (const auto* refusal = std::get_if<wire::PlanRefuse>(&frame)) *event.mutable_plan_refuse() = *refusal;
+  if (const auto* failure = std::get_if<wire::PlanFailed>(&frame)) *event.mutable_plan_failed() = *failure;
+  if (const auto* active = std::get_if<wire::PlanActive>(&frame)) {
+    surroundings_.ranks.runs_epoch(session.rank->id, active->epoch());
+    *event.mutable_plan_active() = *active;
+  }
+  if (const auto* bye = std::get_if<wire::Bye>(&frame)) {
+    surroundings_.ranks.said_bye(session.rank->id);
+    *event.mutable_bye() = *bye;
+  }
   tell(session, std::move(event));
 }
 
@@ -310,10 +259,10 @@ void RankSessions::tell(const Session& session, wire::RankEvent event) {
 
 void RankSessions::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent) {
   if (plan_json.size() > kMaxPlanBytes || !nlohmann::json::accept(plan_json)) {
-    return refuse(job, {epoch, "unsuitable", "the plan is no JSON document of less than 1 MiB"});
+    return refuse(job, epoch, "unsuitable", "the plan is no JSON document of less than 1 MiB");
   }
   if (held_ && !incumbent) {
-    return refuse(job, {epoch, "kill_switch", "the kill switch of node " + surroundings_.node + " is thrown"});
+    return refuse(job, epoch, "kill_switch", "the kill switch of node " + surroundings_.node + " is thrown");
   }
   send_to_job(job, relay_.propose(job, epoch, plan_json, incumbent));
   remember_plan(job, epoch, plan_json);
@@ -326,9 +275,13 @@ void RankSessions::unfinished(const std::set<std::string>& jobs) {
   surroundings_.jobs.forget_all_but(is_kept);
 }
 
-void RankSessions::refuse(const std::string& job, const PlanRefuseFrame& refusal) {
+void RankSessions::refuse(const std::string& job, std::uint64_t epoch, const char* reason, const std::string& message) {
+  wire::RankEvent event;
+  event.mutable_plan_refuse()->set_epoch(epoch);
+  event.mutable_plan_refuse()->set_reason(reason);
+  event.mutable_plan_refuse()->set_message(message);
   for (const auto& rank : surroundings_.ranks.all()) {
-    if (rank.id.job == job && !rank.ended) surroundings_.news.tell(rank.id, rank.launch, event_of(refusal));
+    if (rank.id.job == job && !rank.ended) surroundings_.news.tell(rank.id, rank.launch, event);
   }
 }
 
@@ -352,14 +305,6 @@ void RankSessions::remember_plan(const std::string& job, std::uint64_t epoch, co
 
 void RankSessions::commit(const std::string& job, std::uint64_t epoch, std::int64_t step) {
   send_to_job(job, relay_.commit(job, epoch, step));
-}
-
-void RankSessions::cancel(const std::string& job, std::uint64_t epoch) {
-  send_to_job(job, relay_.cancel(job, epoch));
-}
-
-void RankSessions::stop_job(const std::string& job, std::int64_t step) {
-  send_to_job(job, relay_.stop(job, step));
 }
 
 void RankSessions::send_to_job(const std::string& job, std::string_view frame) {
@@ -392,28 +337,13 @@ std::size_t RankSessions::connected() const {
 }
 
 void RankSessions::append_metrics(std::vector<net::Metric>& into) const {
-  into.push_back(counter("frames", "Frames from training processes.", counters_.frames));
-  into.push_back(counter("frames_refused", "Frames that broke the protocol.", counters_.refused_frames));
-  into.push_back(
-      counter("frames_delayed",
-              "Times that a process' frames came faster than max_message_rate or max_byte_rate and were read later.",
-              counters_.delayed));
-  into.push_back(
-      counter("processes_unknown", "Processes that this agent did not launch.", counters_.unknown_processes));
-  into.push_back(counter("rank_reports_left_out",
-                         "Values that ranks reported under further names than the 32 that a job may have.",
-                         counters_.reports_left_out));
-  into.push_back(
-      counter("processes_refused",
-              "Connections that were refused or ended: of other users' processes, too many of one process, without a "
-              "whole frame in time, with too much of one that is not whole.",
-              counters_.refused_processes));
-  into.push_back(gauge("ranks_connected", "Ranks that are connected to the socket.", static_cast<double>(connected())));
+  add_counters(into, kCounters, counters_);
+  add_gauge(into, "ranks_connected", "Ranks that are connected to the socket.", connected());
   add_step_times(step_times_, into);
   for (const auto& [key, value] : reports_) {
-    const std::string labels = "{job=\"" + net::label_value(key.first.job) + "\",rank=\"" +
-                               std::to_string(key.first.rank) + "\",name=\"" + net::label_value(key.second) + "\"}";
-    into.push_back(gauge("rank_report", "What ranks reported, by name.", value, labels));
+    const std::string labels =
+        net::labels({{"job", key.first.job}, {"rank", std::to_string(key.first.rank)}, {"name", key.second}});
+    add_gauge(into, "rank_report", "What ranks reported, by name.", value, labels);
   }
 }
 

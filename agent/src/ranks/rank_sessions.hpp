@@ -4,20 +4,8 @@
 // A process counts as a rank of a job only when this agent launched it; others are welcomed, their rings are folded by
 // name, and what they say goes nowhere. Loop thread only.
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-
-#include "base/clock.hpp"
 #include "base/log_pace.hpp"
 #include "commands/job_context.hpp"
-#include "net/local_server.hpp"
-#include "net/metric_text.hpp"
 #include "ranks/launched_ranks.hpp"
 #include "ranks/plan_relay.hpp"
 #include "ranks/rank_frame.hpp"
@@ -51,7 +39,9 @@ class RankSessions final {
   // Listens; the error says why it cannot.
   // Of each process so many frames a second are read.
   [[nodiscard]] Status listen(net::EventLoop& loop, const std::string& path, const net::Rate& max_rate = {});
-  void stop();
+  void stop() {
+    if (server_) server_->stop();
+  }
 
   // Where something else than listen() brings the connections: what it is to be told, and what it tells.
   void serve(LocalPort port) { port_ = std::move(port); }
@@ -62,8 +52,8 @@ class RankSessions final {
   // From the coordinator, for the job's ranks on this node.
   void propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent);
   void commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
-  void cancel(const std::string& job, std::uint64_t epoch);
-  void stop_job(const std::string& job, std::int64_t step);
+  void cancel(const std::string& job, std::uint64_t epoch) { send_to_job(job, relay_.cancel(job, epoch)); }
+  void stop_job(const std::string& job, std::int64_t step) { send_to_job(job, relay_.stop(job, step)); }
   void launching(const std::string& job) { relay_.forget(job); }
   void forget(const std::string& job) {
     relay_.forget(job);
@@ -104,7 +94,6 @@ class RankSessions final {
     bool is_ring = false;
     std::optional<LedgerRank> launcher;  // where it is one
     std::optional<LedgerRank> rank;      // where we launched it
-    std::uint64_t epoch = 0;
   };
 
   Status handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor);
@@ -113,14 +102,12 @@ class RankSessions final {
   Status fill_slot(Peer peer, Session& session, const SlotFrame& slot);
   Status say_of_submission(const Session& session, const SubmissionFrame& frame);
   Status take_ring(Peer peer, Session& session, const RingFrame& ring, int& descriptor);
-  Status say(Session& session, const RankFrame& frame);
-  void said_step(const Session& session, const StepFrame& frame);
-  void said_active(Session& session, const PlanActiveFrame& frame);
+  void say(const Session& session, const RankFrame& frame);
   void said_report(const Session& session, const ReportFrame& frame);
   void say_refused(pid_t pid, const char* what, const std::string& reason);
   void say_not_steered(pid_t pid, const HelloFrame& hello);
   [[nodiscard]] bool is_connected(const RankIdentity& id) const;
-  void refuse(const std::string& job, const PlanRefuseFrame& refusal);
+  void refuse(const std::string& job, std::uint64_t epoch, const char* reason, const std::string& message);
   void remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
   void tell(const Session& session, wire::RankEvent event);
   void send_to_job(const std::string& job, std::string_view frame);

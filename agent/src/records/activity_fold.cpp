@@ -1,9 +1,5 @@
 #include "records/activity_fold.hpp"
 
-#include <algorithm>
-#include <string_view>
-#include <utility>
-
 namespace trimtab::agent {
 
 namespace {
@@ -66,6 +62,7 @@ void ActivityFold::add(const RangeRecord& record) {
 
 void ActivityFold::device_seen() {
   if (std::exchange(on_device_, true)) return;
+  late_ += order_.late();
   order_ = IntervalOrder(options_.device_settle_ns);
   sweep_ = {};
   sweeping_ = false;
@@ -81,7 +78,7 @@ void ActivityFold::device_seen() {
 void ActivityFold::add_range(const RangeRecord& record) {
   if ((record.flags & record::kUnterminated) != 0) return;
   attribution_.add_range(record);
-  if (record.domain == "trimtab" && record.name == "step") {
+  if (record.range.kind == RangeName::Kind::kStep) {
     annotated_ = true;
     ++steps_;
     if ((record.flags & record::kPayloadValid) != 0) step_ = record.payload;
@@ -89,7 +86,7 @@ void ActivityFold::add_range(const RangeRecord& record) {
     step_ranges_.push_back({record.begin_ns, record.end_ns});
     return;
   }
-  if (record.domain == "trimtab" && record.name == "switch") {
+  if (record.range.kind == RangeName::Kind::kPlanChange) {
     // Whoever takes a pass gives it the key of the plan in force, and that is the new one now.
     attribution_.forget();
     return regression_.restart();
@@ -177,10 +174,6 @@ void ActivityFold::clock_set_back() {
   watch_.restart();
   period_.reset();
   first_ns_ = newest_ns_ = 0;
-}
-
-void ActivityFold::lost(std::uint64_t begin_ns, std::uint64_t end_ns) {
-  lost_.add(begin_ns, end_ns);
 }
 
 void ActivityFold::settle() {
@@ -395,10 +388,6 @@ std::uint32_t ActivityFold::cost_of(const CostKey& key) {
   overlap_keys_.push_back(key);
   overlap_numbers_.emplace(key, number);
   return number;
-}
-
-std::vector<Cost> ActivityFold::take_kernels() {
-  return on_device_ ? signatures_.take() : std::vector<Cost>();
 }
 
 std::vector<Cost> ActivityFold::take_slowdowns() {

@@ -8,27 +8,46 @@
 // Steps end where the job's `step` ranges end; where it has none, where the period of its kernels says (StepPeriod),
 // or, without kernels, that of its collectives.
 
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <optional>
-#include <vector>
-
+#include "base/clock_difference.hpp"
 #include "costs/communication_keys.hpp"
-#include "costs/communication_times.hpp"
 #include "costs/overlap_regression.hpp"
 #include "costs/overlap_watch.hpp"
-#include "kernels/computing_spans.hpp"
-#include "kernels/host_intervals.hpp"
-#include "kernels/interval_order.hpp"
 #include "kernels/kernel_attribution.hpp"
 #include "kernels/kernel_signatures.hpp"
-#include "kernels/lost_windows.hpp"
-#include "records/rank_activity.hpp"
 #include "records/step_period.hpp"
 #include "records/step_shares.hpp"
 
 namespace trimtab::agent {
+
+// What one rank does right now, for people who watch it and for metrics. A plain value.
+struct RankActivity {
+  bool on_device = false;            // from kernels; else from the job's own ranges
+  std::uint64_t steps = 0;           // since the process began
+  std::optional<std::int64_t> step;  // the latest number, where the job says it
+  bool detected = false;             // steps were found by their period
+  double confidence = 0;             // of that, 0 ... 1
+  std::uint64_t kernels_per_step = 0;
+  // Means over the latest steps that were recorded whole; 0 steps_measured: not known.
+  std::uint64_t steps_measured = 0;
+  double step_seconds = 0;
+  double steps_per_second = 0;
+  // Of the step's time. The first four add up to 1.
+  double computation = 0;
+  double exposed_communication = 0;
+  double exposed_copy = 0;
+  double idle = 0;
+  double overlapped_communication = 0;
+  std::vector<StreamShares> streams;  // of the latest step
+  double stream_seconds = 0;          // that step's time
+  std::vector<BusyKernel> busiest;    // since it was last asked
+  double busiest_seconds = 0;         // device time since then
+  std::uint64_t steps_left_out = 0;   // not recorded whole, interrupted, or too late
+  std::uint64_t windows = 0;          // in which not all was recorded
+  CollectorFacts collector;           // what its collectors cost and lose
+  std::optional<ClockDifference::Offset>
+      gpu_clock;                                 // of the latest collective's GPU, where NCCL's plugin has compared it
+  std::map<std::uint16_t, std::string> devices;  // UUIDs, by the numbers that the process gives its devices
+};
 
 struct ActivityOptions {
   // How late a record may come: a long kWindow is published in pieces of five seconds, and must be known before.
@@ -45,7 +64,7 @@ class ActivityFold final {
 
   void add(const RangeRecord& record);
   // Records of that time are missing for another reason than the collector's own (the ring was full).
-  void lost(std::uint64_t begin_ns, std::uint64_t end_ns);
+  void lost(std::uint64_t begin_ns, std::uint64_t end_ns) { lost_.add(begin_ns, end_ns); }
   // Folds what has settled; to be called now and then.
   void settle();
   // The rank has ended: folds all that is left.
@@ -70,7 +89,7 @@ class ActivityFold final {
   [[nodiscard]] std::optional<CostSource::Beside> beside_communication(std::uint64_t begin_ns, std::uint64_t end_ns);
   // Since the last call: kernels by signature, and slowdowns. A job has some hundred signatures, and they change
   // little: to be taken less often than other costs.
-  [[nodiscard]] std::vector<Cost> take_kernels();
+  [[nodiscard]] std::vector<Cost> take_kernels() { return on_device_ ? signatures_.take() : std::vector<Cost>(); }
   [[nodiscard]] std::vector<Cost> take_slowdowns();
   [[nodiscard]] RankActivity activity();
   // The ends of the steps that were found by their period, not named by the job, since the last call; they are known as
@@ -91,7 +110,7 @@ class ActivityFold final {
   [[nodiscard]] const OverlapWatchCounters& watched() const { return watch_.counters(); }
   [[nodiscard]] const OverlapCounters& overlaps() const { return regression_.counters(); }
   [[nodiscard]] const LostWindows& windows() const { return lost_; }
-  [[nodiscard]] std::uint64_t late() const { return order_.late(); }
+  [[nodiscard]] std::uint64_t late() const { return late_ + order_.late(); }
 
  private:
   struct StepRange {
@@ -141,6 +160,7 @@ class ActivityFold final {
   KernelAttribution attribution_;
   HostIntervals host_;
   IntervalOrder order_;
+  std::uint64_t late_ = 0;  // of the host's intervals, once a device is seen
   StepSweep sweep_;
   OverlapWatch watch_;
   OverlapRegression regression_;

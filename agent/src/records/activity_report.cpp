@@ -1,9 +1,5 @@
 #include "records/activity_report.hpp"
 
-#include <algorithm>
-#include <string>
-#include <string_view>
-
 namespace trimtab::agent {
 
 namespace {

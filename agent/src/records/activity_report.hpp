@@ -2,12 +2,9 @@
 
 // What a rank does, on its way out: to the coordinator and as metrics. Pure.
 
-#include <map>
-#include <vector>
-
 #include "net/metric_text.hpp"
 #include "ranks/rank_identity.hpp"
-#include "records/rank_activity.hpp"
+#include "records/activity_fold.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::agent {

@@ -1,17 +1,14 @@
 #include "records/range_fold.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <iterator>
-#include <system_error>
-#include <utility>
 
 namespace trimtab::agent {
 
 namespace {
 
-constexpr std::string_view kOwnDomain = "trimtab";
+using Kind = RangeName::Kind;
+using Pass = RangeName::Pass;
 constexpr std::size_t kContextsKept = 8;
 constexpr std::uint64_t kHeldFor = 10'000'000'000;  // a pass of a job that names no steps
 
@@ -34,21 +31,14 @@ Meaning by_name(std::string subject) {
   return meaning;
 }
 
-// "op/<operator name>/<pass>"; the operator's name may contain '/'.
-Meaning operator_meaning(std::string_view name, const FoldContext& context) {
-  const std::string_view rest = name.substr(3);
-  const std::size_t slash = rest.rfind('/');
-  if (slash == std::string_view::npos) return by_name(std::string(name));
-  const std::string_view pass = rest.substr(slash + 1);
-  const auto known = context.operators.find(rest.substr(0, slash));
-  const bool forward = pass == "forward";
-  const bool backward = pass == "backward";
-  if (known == context.operators.end() || (!forward && !backward && pass != "recompute")) {
-    return by_name(std::string(name));
-  }
+Meaning operator_meaning(const RangeRecord& record, const FoldContext& context) {
+  const auto known = context.operators.find(record.range.what);
+  const Pass pass = record.range.pass;
+  if (known == context.operators.end() || pass == Pass::kUnknown) return by_name(std::string(record.name));
   // Of a recomputed operator the first forward pass records nothing for the backward pass, which is no cost kind: a
   // range, but one for all operators of a shape. Recomputing it is the pass that the cost kind means.
-  const bool records = pass == "recompute" || !known->second.recomputed;
+  const bool backward = pass == Pass::kBackward;
+  const bool records = pass == Pass::kRecompute || !known->second.recomputed;
   Meaning meaning = by_name("op/" + known->second.cost_key + "/unrecorded");
   if (backward || records) {
     meaning.key.kind = backward ? CostKind::kOperatorBackward : CostKind::kOperatorForward;
@@ -63,18 +53,11 @@ Meaning operator_meaning(std::string_view name, const FoldContext& context) {
   return meaning;
 }
 
-// "comm/<primitive>/<group size>".
-Meaning collective_meaning(std::string_view name, const FoldContext& context) {
-  const std::string_view rest = name.substr(5);
-  const std::size_t slash = rest.find('/');
-  std::int32_t group_size = 0;
-  if (slash == std::string_view::npos || slash == 0) return by_name(std::string(name));
-  const char* end = rest.data() + rest.size();
-  const auto parsed = std::from_chars(rest.data() + slash + 1, end, group_size);
-  if (parsed.ec != std::errc{} || parsed.ptr != end || group_size < 1) return by_name(std::string(name));
-  Meaning meaning = by_name(std::string(rest.substr(0, slash)));
+Meaning collective_meaning(const RangeRecord& record, const FoldContext& context) {
+  if (record.range.group_size == 0) return by_name(std::string(record.name));
+  Meaning meaning = by_name(std::string(record.range.what));
   meaning.key.kind = CostKind::kCollective;
-  meaning.key.group_size = group_size;
+  meaning.key.group_size = record.range.group_size;
   meaning.key.placement = context.placement;
   meaning.payload = PayloadIs::kBytes;
   meaning.source.waiting = true;
@@ -82,9 +65,11 @@ Meaning collective_meaning(std::string_view name, const FoldContext& context) {
 }
 
 // A receive mostly waits for its sender: that is the pipeline's bubble, not the link's time.
-Meaning transfer_meaning(std::string_view name, const FoldContext& context) {
-  Meaning meaning = by_name(std::string(name));
-  if (name == "transfer/send") {
+Meaning transfer_meaning(const RangeRecord& record, const FoldContext& context) {
+  Meaning meaning = by_name(std::string(record.name));
+  const bool sends = record.range.what == "send";
+  if (!sends && record.range.what != "recv") return meaning;
+  if (sends) {
     meaning.key.kind = CostKind::kPointToPoint;
     meaning.key.subject = "send_recv";
     meaning.source.waiting = true;
@@ -100,21 +85,21 @@ bool is_work(CostKind kind) {
          kind == CostKind::kPointToPoint;
 }
 
-bool is_work(const RangeRecord& record) {
-  return record.domain == kOwnDomain &&
-         (record.name.starts_with("op/") || record.name.starts_with("comm/") || record.name.starts_with("transfer/"));
-}
-
-Meaning meaning_of(std::string_view domain, std::string_view name, const FoldContext& context) {
-  if (domain != kOwnDomain) {
-    return by_name(domain.empty() ? std::string(name) : std::string(domain) + "/" + std::string(name));
+Meaning meaning_of(const RangeRecord& record, const FoldContext& context) {
+  switch (record.range.kind) {
+    case Kind::kOperator:
+      return operator_meaning(record, context);
+    case Kind::kCollective:
+      return collective_meaning(record, context);
+    case Kind::kTransfer:
+      return transfer_meaning(record, context);
+    default:
+      break;
   }
-  if (name.starts_with("op/")) return operator_meaning(name, context);
-  if (name.starts_with("comm/")) return collective_meaning(name, context);
-  if (name == "transfer/send" || name == "transfer/recv") return transfer_meaning(name, context);
-  Meaning meaning = by_name(std::string(name));
-  meaning.plan_change = name == "switch";
-  meaning.step = name == "step";
+  const bool foreign = record.domain != kOwnDomain && !record.domain.empty();
+  Meaning meaning = by_name((foreign ? std::string(record.domain) + "/" : "") + std::string(record.name));
+  meaning.plan_change = record.range.kind == Kind::kPlanChange;
+  meaning.step = record.range.kind == Kind::kStep;
   if (meaning.step && !context.plan_hash.empty()) {
     meaning.key.kind = CostKind::kStepTime;
     meaning.key.subject = context.plan_hash;
@@ -211,18 +196,13 @@ void RangeFold::add(const RangeRecord& record) {
   } else if (Rule* rule = rule_for(record); rule == nullptr) {
     ++counters_.overflow;
   } else {
-    if (first_work_ns_ == 0 && is_work(record)) first_work_ns_ = record.end_ns;
+    const RangeName& range = record.range;
+    const bool works = range.kind == Kind::kOperator || range.communicates();
+    if (first_work_ns_ == 0 && works) first_work_ns_ = record.end_ns;
     newest_ns_ = std::max(newest_ns_, record.end_ns);
-    note_communication(record);
+    // What other threads communicate runs beside a pass; what its own thread does is part of it.
+    if (!on_device_ && range.communicates()) held_.communication(record.begin_ns, record.end_ns, record.thread);
     fold(*rule, record, record.duration_ns(), CostSource::Beside::kNotSaid);
-  }
-}
-
-// What other threads communicate runs beside a pass; what its own thread does is part of it.
-void RangeFold::note_communication(const RangeRecord& record) {
-  if (on_device_ || record.domain != kOwnDomain) return;
-  if (record.name.starts_with("comm/") || record.name.starts_with("transfer/")) {
-    held_.communication(record.begin_ns, record.end_ns, record.thread);
   }
 }
 
@@ -301,7 +281,7 @@ RangeFold::Rule* RangeFold::rule_in(Rules& rules, const RangeRecord& record, boo
   if (const auto known = rules.find(record.name); known != rules.end()) return known->second.get();
   if (rules_ >= options_.max_keys) return nullptr;
   auto rule = std::make_unique<Rule>();
-  rule->meaning = meaning_of(record.domain, record.name, context());
+  rule->meaning = meaning_of(record, context());
   if (host_only && is_work(rule->meaning.key.kind)) rule->meaning = by_name(std::string(record.name));
   ++rules_;
   return rules.emplace(std::string(record.name), std::move(rule)).first->second.get();
@@ -349,6 +329,26 @@ std::vector<Cost> RangeFold::take(bool all) {
     give(place, entry->beside, CostSource::Beside::kCommunication);
   }
   return costs;
+}
+
+void HeldPasses::pass(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t thread, Into into) {
+  if (passes_.size() >= kMostPasses) tell_until(passes_[passes_.size() / 2].end_ns);
+  passes_.push_back({begin_ns, std::max(begin_ns, end_ns), thread, into});
+}
+
+void HeldPasses::tell_until(std::uint64_t end_ns) {
+  std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();  // beginning of a pass that stays
+  std::erase_if(passes_, [&](const Pass& pass) {
+    if (pass.end_ns > end_ns) {
+      oldest = std::min(oldest, pass.begin_ns);
+      return false;
+    }
+    Statistics* into =
+        communications_.ran_beside(pass.begin_ns, pass.end_ns, pass.thread) ? pass.into.beside : pass.into.alone;
+    into->add(static_cast<std::int64_t>(pass.end_ns - pass.begin_ns));
+    return true;
+  });
+  communications_.forget_until(std::min(oldest, end_ns));
 }
 
 }  // namespace trimtab::agent

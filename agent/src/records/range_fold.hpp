@@ -10,25 +10,54 @@
 // Where work runs on a device, a range measures how long the host took to ask for it. From on_device() on, ranges of
 // operators and of communication are folded by their names, and operators' costs come from add_device_time().
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <limits>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
-#include "records/held_passes.hpp"
+#include "kernels/time_spans.hpp"
 #include "records/ring_reader.hpp"
 #include "schema/cost.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 
 namespace trimtab::agent {
+
+// Passes of a host's operators that wait until it is known whether another thread's communication ran beside them: a
+// range is published when it ends, and an all-reduce may end long after the pass that it slowed down. Bounded: beyond
+// kMostPasses the older half is told by what is known then. Pure. Single-threaded.
+class HeldPasses final {
+ public:
+  static constexpr std::size_t kMostPasses = 16384;
+
+  // Where a pass's duration goes. Both must outlive the pass.
+  struct Into {
+    Statistics* alone = nullptr;
+    Statistics* beside = nullptr;
+  };
+
+  void pass(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t thread, Into into);
+  void communication(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t thread) {
+    communications_.add(begin_ns, end_ns, thread);
+  }
+  // Passes of the step before are told now.
+  void step_ended(std::uint64_t end_ns) { tell_until(std::exchange(step_end_ns_, end_ns)); }
+  // Tells what had ended by then, for jobs that name no steps.
+  void release_before(std::uint64_t ns) { tell_until(ns); }
+  // Tells all.
+  void release() { tell_until(std::numeric_limits<std::uint64_t>::max()); }
+
+ private:
+  struct Pass {
+    std::uint64_t begin_ns = 0;
+    std::uint64_t end_ns = 0;
+    std::uint32_t thread = 0;
+    Into into;
+  };
+  void tell_until(std::uint64_t end_ns);
+
+  std::vector<Pass> passes_;  // as they ended
+  CommunicationTimes communications_;
+  std::uint64_t step_end_ns_ = 0;
+};
 
 struct OperatorContext {
   std::string cost_key;
@@ -120,7 +149,6 @@ class RangeFold final {
   void fold(Rule& rule, const RangeRecord& record, std::int64_t duration_ns, CostSource::Beside beside);
   void add_value(const Rule& rule, Entry& entry, const RangeRecord& record, std::int64_t duration_ns,
                  CostSource::Beside beside);
-  void note_communication(const RangeRecord& record);
   void add_step(const RangeRecord& record);
   void forget_rules();
 

@@ -3,10 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <iterator>
-#include <span>
-#include <utility>
 
 namespace trimtab::agent {
 
@@ -49,6 +46,38 @@ FoldOptions fold_options() {
   FoldOptions options;
   options.device_grace_ns = kDeviceGraceNs;
   return options;
+}
+
+using C = RankRings::Counters;
+constexpr CounterMetric<C> kCounters[] = {
+    {"records", "Records read from rings.", &C::records},
+    {"records_dropped", "Records that found their ring full.", &C::dropped},
+    {"records_skipped", "Records that were claimed and never published.", &C::skipped},
+    {"records_malformed", "Records that made no sense.", &C::malformed},
+    {"record_names_dropped", "Range names that found their table full.", &C::names_dropped},
+    {"ranges_untracked", "Ranges nested too deep to follow.", &C::untracked},
+    {"rings_broken", "Rings that were given up.", &C::broken_rings},
+    {"rings_refused", "Rings that were not taken: too many, too large, or no rings.", &C::refused_rings},
+    {"collectives", "Collectives read from rings.", &C::collectives},
+    {"collectives_fused", "Of those, run together with others: their times are not their own.", &C::collectives_fused},
+    {"collectives_unfit", "Of those, without a communicator, a function or a second rank.", &C::collectives_unfit},
+    {"kernels", "Kernels and graph launches that were folded.", &C::kernels},
+    {"collectives_folded", "Collectives of NCCL's plugin that went into shares and slowdowns.", &C::collectives_folded},
+    {"passes_unattributed", "Operators' passes and launches whose kernels could not be joined.", &C::unattributed},
+    {"passes_crowded",
+     "Operators' passes for which there was no room to wait for their kernels: others stand for them.", &C::crowded},
+    {"windows_incomplete", "Stretches in which not all kernels were recorded.", &C::windows},
+    {"intervals_late", "Kernels whose records came too late for the shares.", &C::late},
+    {"overlaps", "Kernels and collectives that ran alone, or clearly beside something.", &C::overlaps},
+    {"overlaps_unclear", "Those that ran beside several things, or beside one for a short time only.",
+     &C::overlaps_unclear},
+    {"overlaps_refused", "Those that took too long to be explained, or for which there was no room.",
+     &C::overlaps_refused},
+    {"slowdowns", "Values of slowdowns under overlap.", &C::slowdowns},
+    {"slowdowns_unsure", "Values that did not become sure and were dropped.", &C::slowdowns_unsure}};
+
+void add(C& to, const C& more) {
+  for (const auto& one : kCounters) to.*one.value += more.*one.value;
 }
 
 }  // namespace
@@ -145,8 +174,8 @@ std::map<net::LocalPeerId, RankRings::Ring>::iterator RankRings::behind(net::Loc
 void RankRings::end(net::LocalPeerId peer, Ring& ring) {
   if (traces_ != nullptr) traces_->ring_ended(peer);
   collect(ring, true);
-  count(ring, {});
   collect_collectives(ring, true);
+  add(counters_, counted(ring));
 }
 
 void RankRings::drain(net::LocalPeerId peer, Ring& ring, Nanoseconds until) {
@@ -156,8 +185,12 @@ void RankRings::drain(net::LocalPeerId peer, Ring& ring, Nanoseconds until) {
   note_loss(ring, drained);
   if (traces_ != nullptr && drained.dropped > 0) traces_->dropped(peer, drained.dropped);
   fold_activity(peer, ring);
-  count(ring, drained);
-  count_collectives(ring);
+  counters_.records += drained.records;
+  counters_.skipped += drained.skipped;
+  counters_.malformed += drained.malformed;
+  counters_.dropped += drained.dropped;
+  counters_.names_dropped += drained.names_dropped;
+  counters_.untracked += drained.untracked;
   if (!drained.broken) return;
   ring.gone = true;
   if (++counters_.broken_rings > kBrokenSaid) return;
@@ -269,41 +302,34 @@ void RankRings::fold_activity(net::LocalPeerId peer, Ring& ring) {
   });
 }
 
-void RankRings::count(Ring& ring, const RingDrain& drained) {
-  counters_.records += drained.records;
-  counters_.skipped += drained.skipped;
-  counters_.malformed += drained.malformed;
-  counters_.dropped += drained.dropped;
-  counters_.names_dropped += drained.names_dropped;
-  counters_.untracked += drained.untracked;
+RankRings::Counters RankRings::counted(const Ring& ring) {
   const ActivityFold& activity = *ring.activity;
   const AttributionCounters& attribution = activity.attribution();
+  const OverlapWatchCounters& watched = activity.watched();
+  const OverlapCounters& overlaps = activity.overlaps();
+  const CollectiveSamples::Counters& collectives = ring.collectives.counters();
   Counters now;
+  now.collectives = collectives.seen;
+  now.collectives_fused = collectives.fused;
+  now.collectives_unfit = collectives.unfit;
   now.kernels = activity.counters().kernels;
   now.collectives_folded = activity.counters().collectives;
   now.unattributed = attribution.incomplete + attribution.windowed + attribution.evicted;
   now.crowded = attribution.crowded;
   now.windows = activity.windows().added();
   now.late = activity.late();
-  const OverlapWatchCounters& watched = activity.watched();
-  const OverlapCounters& overlaps = activity.overlaps();
   now.overlaps = watched.alone + watched.beside;
   now.overlaps_unclear = watched.slight + watched.mixed + watched.crowded;
   now.overlaps_refused = overlaps.outliers + overlaps.overflow;
   now.slowdowns = overlaps.blocks;
   now.slowdowns_unsure = overlaps.undecided;
-  counters_.kernels += now.kernels - ring.told.kernels;
-  counters_.collectives_folded += now.collectives_folded - ring.told.collectives_folded;
-  counters_.unattributed += now.unattributed - ring.told.unattributed;
-  counters_.crowded += now.crowded - ring.told.crowded;
-  counters_.windows += now.windows - ring.told.windows;
-  counters_.overlaps += now.overlaps - ring.told.overlaps;
-  counters_.overlaps_unclear += now.overlaps_unclear - ring.told.overlaps_unclear;
-  counters_.overlaps_refused += now.overlaps_refused - ring.told.overlaps_refused;
-  counters_.slowdowns += now.slowdowns - ring.told.slowdowns;
-  counters_.slowdowns_unsure += now.slowdowns_unsure - ring.told.slowdowns_unsure;
-  counters_.late += now.late - std::min(now.late, ring.told.late);
-  ring.told = now;
+  return now;
+}
+
+RankRings::Counters RankRings::counters() const {
+  Counters all = counters_;
+  for (const auto& [peer, ring] : rings_) add(all, counted(ring));
+  return all;
 }
 
 void RankRings::collect(Ring& ring, bool ended) {
@@ -355,14 +381,6 @@ void RankRings::ask_full_detail(net::LocalPeerId peer, std::uint64_t until_ns) {
   if (found != rings_.end()) found->second.reader->ask_full_detail(until_ns);
 }
 
-void RankRings::count_collectives(Ring& ring) {
-  const CollectiveSamples::Counters& now = ring.collectives.counters();
-  counters_.collectives += now.seen - ring.counted.seen;
-  counters_.collectives_fused += now.fused - ring.counted.fused;
-  counters_.collectives_unfit += now.unfit - ring.counted.unfit;
-  ring.counted = now;
-}
-
 // CUPTI's kernels come later than NCCL's stamps: one whose kernels may still come waits for the next time, once.
 std::vector<CollectiveStamp> RankRings::judged(Ring& ring, std::vector<CollectiveStamp> stamps, bool last) {
   std::vector<CollectiveStamp> told = std::exchange(ring.judged_later, {});
@@ -379,7 +397,6 @@ std::vector<CollectiveStamp> RankRings::judged(Ring& ring, std::vector<Collectiv
 
 void RankRings::collect_collectives(Ring& ring, bool last) {
   std::vector<CollectiveStamp> stamps = ring.collectives.take();
-  count_collectives(ring);
   const std::vector<CollectiveStamp> transfers = ring.transfers.take();
   stamps.insert(stamps.end(), transfers.begin(), transfers.end());
   stamps = judged(ring, std::move(stamps), last);
@@ -402,44 +419,9 @@ void RankRings::take(CostCollection& into, bool disturbed) {
 }
 
 void RankRings::append_metrics(std::vector<net::Metric>& into) const {
-  into.push_back(counter("records", "Records read from rings.", counters_.records));
-  into.push_back(counter("records_dropped", "Records that found their ring full.", counters_.dropped));
-  into.push_back(counter("records_skipped", "Records that were claimed and never published.", counters_.skipped));
-  into.push_back(counter("records_malformed", "Records that made no sense.", counters_.malformed));
-  into.push_back(counter("record_names_dropped", "Range names that found their table full.", counters_.names_dropped));
-  into.push_back(counter("ranges_untracked", "Ranges nested too deep to follow.", counters_.untracked));
-  into.push_back(counter("rings_broken", "Rings that were given up.", counters_.broken_rings));
-  into.push_back(counter("rings_refused", "Rings that were not taken: too many, too large, or no rings.",
-                         counters_.refused_rings));
-  into.push_back(counter("collectives", "Collectives read from rings.", counters_.collectives));
-  into.push_back(counter("collectives_fused", "Of those, run together with others: their times are not their own.",
-                         counters_.collectives_fused));
-  into.push_back(counter("collectives_unfit", "Of those, without a communicator, a function or a second rank.",
-                         counters_.collectives_unfit));
-  into.push_back(counter("kernels", "Kernels and graph launches that were folded.", counters_.kernels));
-  into.push_back(counter("collectives_folded", "Collectives of NCCL's plugin that went into shares and slowdowns.",
-                         counters_.collectives_folded));
-  into.push_back(counter("passes_unattributed", "Operators' passes and launches whose kernels could not be joined.",
-                         counters_.unattributed));
-  into.push_back(
-      counter("passes_crowded",
-              "Operators' passes for which there was no room to wait for their kernels: others stand for them.",
-              counters_.crowded));
-  into.push_back(counter("windows_incomplete", "Stretches in which not all kernels were recorded.", counters_.windows));
-  into.push_back(counter("intervals_late", "Kernels whose records came too late for the shares.", counters_.late));
-  into.push_back(
-      counter("overlaps", "Kernels and collectives that ran alone, or clearly beside something.", counters_.overlaps));
-  into.push_back(counter("overlaps_unclear",
-                         "Those that ran beside several things, or beside one for a short time only.",
-                         counters_.overlaps_unclear));
-  into.push_back(counter("overlaps_refused",
-                         "Those that took too long to be explained, or for which there was no room.",
-                         counters_.overlaps_refused));
-  into.push_back(counter("slowdowns", "Values of slowdowns under overlap.", counters_.slowdowns));
-  into.push_back(
-      counter("slowdowns_unsure", "Values that did not become sure and were dropped.", counters_.slowdowns_unsure));
-  into.push_back(gauge("rings", "Rings that are read.", static_cast<double>(rings_.size())));
-  into.push_back(gauge("ring_bytes", "What those may take of memory.", static_cast<double>(bytes())));
+  add_counters(into, kCounters, counters());
+  add_gauge(into, "rings", "Rings that are read.", rings_.size());
+  add_gauge(into, "ring_bytes", "What those may take of memory.", bytes());
 }
 
 }  // namespace trimtab::agent

@@ -3,26 +3,11 @@
 // The record rings that training processes have handed over: drained a little and often, folded into costs and into
 // what each rank does right now; traces are taken from them on the way. Loop thread only.
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "base/clock_difference.hpp"
-#include "base/units.hpp"
 #include "costs/collective_samples.hpp"
-#include "costs/cost_batches.hpp"
-#include "net/local_server.hpp"
-#include "net/metric_text.hpp"
-#include "ranks/rank_identity.hpp"
 #include "records/activity_fold.hpp"
 #include "records/range_fold.hpp"
-#include "records/ring_reader.hpp"
 #include "records/step_passes.hpp"
 #include "records/step_timeline.hpp"
 #include "records/trace_recorder.hpp"
@@ -107,7 +92,8 @@ class RankRings final {
     std::uint64_t slowdowns = 0;         // values
     std::uint64_t slowdowns_unsure = 0;  // values that did not become sure
   };
-  [[nodiscard]] const Counters& counters() const { return counters_; }
+  // Of all rings that are or were read.
+  [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::size_t size() const { return rings_.size(); }
   // Those that have handed over the rings, as far as they are known.
   [[nodiscard]] std::set<pid_t> processes() const;
@@ -124,7 +110,6 @@ class RankRings final {
     std::optional<RankIdentity> rank;
     pid_t process = 0;
     CollectiveSamples collectives;
-    CollectiveSamples::Counters counted;  // of those, what counters_ has
     CollectiveSamples transfers{record::kP2p};
     std::vector<CollectiveStamp> judged_later;  // kernels that ran beside them may still come
     std::unique_ptr<ActivityFold> activity;
@@ -134,7 +119,6 @@ class RankRings final {
     std::map<std::uint16_t, RangeRecord> devices = {};                    // the latest kDevice of each
     std::uint64_t drained_ns = 0;                                         // CLOCK_REALTIME, when it was last read
     Nanoseconds kernels_taken{0};
-    Counters told = {};    // what has been added to the counters
     std::size_t news = 0;  // pictures and passes that were told in this drain
     bool gone = false;
   };
@@ -152,11 +136,11 @@ class RankRings final {
   static void compare_clocks(Ring& ring, const RangeRecord& record);
   [[nodiscard]] static std::optional<ClockDifference::Offset> gpu_ahead(const Ring& ring, const RangeRecord& record);
   static void put_on_host_clock(Ring& ring, RangeRecord& record, const ClockDifference::Offset& ahead);
-  void count(Ring& ring, const RingDrain& drained);
+  // What its folds have counted.
+  [[nodiscard]] static Counters counted(const Ring& ring);
   void note_loss(Ring& ring, const RingDrain& drained);
   void fold_activity(net::LocalPeerId peer, Ring& ring);
   void collect(Ring& ring, bool ended);
-  void count_collectives(Ring& ring);
   void collect_collectives(Ring& ring, bool last);
   [[nodiscard]] static std::vector<CollectiveStamp> judged(Ring& ring, std::vector<CollectiveStamp> stamps, bool last);
 
@@ -169,7 +153,7 @@ class RankRings final {
   std::vector<RankCollectives> collectives_;  // likewise
   std::vector<RangeRecord> credible_;         // of the batch at hand
   TraceRecorder* traces_ = nullptr;
-  Counters counters_;
+  Counters counters_;  // of drained records, and of the folds of rings that have gone
 };
 
 }  // namespace trimtab::agent

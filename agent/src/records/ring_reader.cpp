@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <utility>
 
 #include "processes/printable_text.hpp"
 
@@ -25,9 +24,6 @@ constexpr std::uint32_t kMaxNames = 1U << 15;
 static_assert(4096 + kMaxNames * sizeof(record::NameEntry) + kMaxSlots * sizeof(record::RecordSlot) <= kMostRingBytes);
 constexpr std::uint32_t kNameReady = 2;
 constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-const std::string kUnnamed = "(unnamed)";
-const std::string kDefaultDomain;
 
 // What a process hands over as its ring, in words.
 Error refused(const std::string& why) {
@@ -226,27 +222,30 @@ bool RingReader::decode(const record::RecordSlot& slot, RangeRecord& record) {
       record.end_ns - record.begin_ns > std::uint64_t{1} << 60) {
     return false;
   }
-  const std::string* name_text = name == 0 ? &kUnnamed : text(name);
+  const Text* name_text = name == 0 ? &unnamed_ : text(name);
   const bool named = !record::domain_is_value(record.kind);
   record.domain_value = named ? 0 : domain;
-  const std::string* domain_text = domain == 0 || !named ? &kDefaultDomain : text(domain);
+  const Text* domain_text = domain == 0 || !named ? &default_domain_ : text(domain);
   if (name_text == nullptr || domain_text == nullptr) return false;
-  record.name = *name_text;
-  record.domain = *domain_text;
+  record.name = name_text->text;
+  record.domain = domain_text->text;
+  const bool own = record.kind == record::kRange && record.domain == kOwnDomain;
+  record.range = own ? name_text->range : RangeName();
   return true;
 }
 
-const std::string* RingReader::text(std::uint32_t index) {
+const RingReader::Text* RingReader::text(std::uint32_t index) {
   if (index >= name_capacity_) return nullptr;
-  std::optional<std::string>& known = texts_[index];
+  std::optional<Text>& known = texts_[index];
   if (known) return &*known;
   const record::NameEntry& entry = names_[index];
-  if (entry.state.load(std::memory_order_acquire) != kNameReady) return &kUnnamed;
+  if (entry.state.load(std::memory_order_acquire) != kNameReady) return &unnamed_;
   const std::size_t length = std::min<std::size_t>(copy_of(entry.length), record::kNameBytes);
   char bytes[record::kNameBytes];
   std::memcpy(bytes, entry.text, length);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  known = printable_text(std::string_view(bytes, length));
+  known = Text{printable_text(std::string_view(bytes, length)), {}};
+  known->range = parse_range_name(known->text);
   return &*known;
 }
 
@@ -281,10 +280,6 @@ Bytes RingReader::bytes() const {
 
 void RingReader::ask_full_detail(std::uint64_t until_ns) {
   header_->full_detail_until_ns.store(until_ns, std::memory_order_relaxed);
-}
-
-bool RingReader::closed() const {
-  return header_->closed.load(std::memory_order_acquire) != 0;
 }
 
 bool RingReader::finished() const {

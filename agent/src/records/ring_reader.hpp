@@ -8,18 +8,13 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/clock.hpp"
-#include "base/result.hpp"
 #include "base/units.hpp"
+#include "records/range_name.hpp"
 #include "schema/record.hpp"
 
 namespace trimtab::agent {
@@ -29,6 +24,7 @@ namespace trimtab::agent {
 struct RangeRecord {
   std::string_view name;    // "(unnamed)" when the producer had no room for it
   std::string_view domain;  // empty for the default domain
+  RangeName range = {};     // of a range in the job's own domain
   std::int64_t payload = 0;
   std::uint64_t begin_ns = 0;  // CLOCK_REALTIME; of NCCL's kinds the GPU's, until RankRings has aligned them
   std::uint64_t end_ns = 0;    // not before begin_ns
@@ -97,7 +93,7 @@ class RingReader final {
   // The process or its connection is gone: nobody will publish what is still claimed.
   void producer_ended() { producer_ended_ = true; }
   // True once the process has ended in an orderly way and marked its ring.
-  [[nodiscard]] bool closed() const;
+  [[nodiscard]] bool closed() const { return header_->closed.load(std::memory_order_acquire) != 0; }
   // Nothing is left, and nothing will come.
   [[nodiscard]] bool finished() const;
 
@@ -133,8 +129,12 @@ class RingReader final {
   [[nodiscard]] Look look(const record::RecordSlot& slot) const;
   [[nodiscard]] bool give_up(std::uint64_t head);
   [[nodiscard]] bool decode(const record::RecordSlot& slot, RangeRecord& record);
+  struct Text {
+    std::string text = {};
+    RangeName range = {};  // what it stands for as a range's name
+  };
   // nullptr for an index that no table has.
-  [[nodiscard]] const std::string* text(std::uint32_t index);
+  [[nodiscard]] const Text* text(std::uint32_t index);
   void read_counters(RingDrain& drain);
   [[nodiscard]] record::RecordSlot& slot_at(std::uint64_t ticket) { return slots_[ticket & (slot_capacity_ - 1)]; }
 
@@ -156,7 +156,9 @@ class RingReader final {
   std::optional<Pending> pending_;
   bool producer_ended_ = false;
   bool broken_ = false;
-  std::vector<std::optional<std::string>> texts_;  // by index, each read once
+  const Text unnamed_{"(unnamed)"};
+  const Text default_domain_;
+  std::vector<std::optional<Text>> texts_;  // by index, each read once
   std::array<RangeRecord, kBatch> batch_;
 };
 

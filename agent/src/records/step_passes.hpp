@@ -5,16 +5,39 @@
 // on a device the kernels that the passes launched, and nothing of the rest. A step with passes that overlap others, or
 // of which some are lost, is left out. Pure; memory is bounded. Single-threaded.
 
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <optional>
-#include <vector>
 
 #include "records/ring_reader.hpp"
-#include "records/step_terms.hpp"
 
 namespace trimtab::agent {
+
+// Where a rank's time went in one step, by its ranges (docs/protocols.md, "Ranges"): what its own thread computed, and
+// what it waited for while it did not. At every moment the first of these counts:
+//   computation  an operator's pass, or the optimizer, on any thread; collectives inside a pass are its own
+//   collectives  a collective on the step's thread with a pass still to come: a change of layout
+//   transfers    a transfer on the step's thread
+//   gradients    any other collective: it runs, and nothing hides it
+//   idle         none of them
+// Pure; memory is the caller's.
+struct StepTermTimes {
+  std::uint64_t computation_ns = 0;
+  std::uint64_t collectives_ns = 0;
+  std::uint64_t transfers_ns = 0;
+  std::uint64_t gradients_ns = 0;
+  std::uint64_t idle_ns = 0;
+  bool operator==(const StepTermTimes&) const = default;
+};
+
+struct StepInterval {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+  RangeName::Kind work = RangeName::Kind::kOperator;
+  std::uint32_t thread = 0;
+};
+
+// `intervals` in any order; what lies outside of the step is cut off.
+[[nodiscard]] StepTermTimes step_terms(std::vector<StepInterval> intervals, std::uint64_t begin_ns,
+                                       std::uint64_t end_ns, std::uint32_t thread);
 
 struct TimedStep {
   std::uint64_t epoch = 0;
@@ -37,7 +60,7 @@ class StepPasses final {
   // Ranges measure the host only, from the first step on.
   void on_device() { on_device_ = true; }
   // Timed since the last call.
-  [[nodiscard]] std::vector<TimedStep> take();
+  [[nodiscard]] std::vector<TimedStep> take() { return std::exchange(done_, {}); }
 
  private:
   struct Step {

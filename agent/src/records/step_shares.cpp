@@ -1,7 +1,5 @@
 #include "records/step_shares.hpp"
 
-#include <algorithm>
-
 namespace trimtab::agent {
 
 namespace {
@@ -11,10 +9,6 @@ constexpr std::size_t kCommunicating = 2;
 constexpr std::size_t kCopying = 4;
 
 }  // namespace
-
-void StepSweep::begin(std::uint64_t begin_ns) {
-  (void)end(std::max(begin_ns, now_ns_));
-}
 
 // From now_ns_ to `now_ns` the set of what runs changes at most three times.
 void StepSweep::advance(std::uint64_t now_ns) {

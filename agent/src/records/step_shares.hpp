@@ -5,10 +5,6 @@
 // computes, else as communicating, else as copying, else as idle; so the four add up to the step. Constant memory.
 // Pure.
 
-#include <array>
-#include <cstdint>
-#include <vector>
-
 #include "kernels/device_interval.hpp"
 
 namespace trimtab::agent {
@@ -37,7 +33,7 @@ class StepSweep final {
   static constexpr std::size_t kMostStreams = 64;
 
   // A step begins; intervals that still run reach into it.
-  void begin(std::uint64_t begin_ns);
+  void begin(std::uint64_t begin_ns) { (void)end(std::max(begin_ns, now_ns_)); }
   // In order of beginnings. What began before the step counts from its beginning on.
   void add(const DeviceInterval& interval);
   // The step that ends here; the next begins. Intervals that reach beyond are cut.

@@ -1,7 +1,6 @@
 #include "records/step_timeline.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace trimtab::agent {
 
@@ -19,25 +18,27 @@ void StepTimeline::begin_epoch(std::uint64_t epoch) {
   bars_.clear();
 }
 
-std::optional<TimelineKind> StepTimeline::kind_of(std::string_view name) {
-  if (name == "optimizer") return TimelineKind::kOptimizer;
-  if (name.starts_with("transfer/")) return TimelineKind::kTransfer;
-  if (name.starts_with("comm/")) return TimelineKind::kGradientSync;
-  if (!name.starts_with("op/")) return std::nullopt;
-  if (name.ends_with("/forward")) return TimelineKind::kForward;
-  if (name.ends_with("/backward")) return TimelineKind::kBackward;
-  if (name.ends_with("/recompute")) return TimelineKind::kRecompute;
+std::optional<TimelineKind> StepTimeline::kind_of(const RangeName& range) {
+  if (range.kind == RangeName::Kind::kOptimizer) return TimelineKind::kOptimizer;
+  if (range.kind == RangeName::Kind::kTransfer) return TimelineKind::kTransfer;
+  if (range.kind == RangeName::Kind::kCollective) return TimelineKind::kGradientSync;
+  switch (range.pass) {
+    case RangeName::Pass::kForward:
+      return TimelineKind::kForward;
+    case RangeName::Pass::kBackward:
+      return TimelineKind::kBackward;
+    case RangeName::Pass::kRecompute:
+      return TimelineKind::kRecompute;
+    case RangeName::Pass::kUnknown:
+      break;
+  }
   return std::nullopt;
 }
 
 std::optional<StepPicture> StepTimeline::add(const RangeRecord& record) {
-  if (record.domain != "trimtab" || record.kind != record::kRange) return std::nullopt;
-  if (record.name == "switch") {
-    begin_epoch(static_cast<std::uint64_t>(record.payload));
-    return std::nullopt;
-  }
-  if (record.name != "step") {
-    const auto kind = kind_of(record.name);
+  if (record.range.kind == RangeName::Kind::kPlanChange) begin_epoch(static_cast<std::uint64_t>(record.payload));
+  if (record.range.kind != RangeName::Kind::kStep) {
+    const auto kind = kind_of(record.range);
     if (kind && bars_.size() < kMaxBars) bars_.push_back({*kind, record.begin_ns, record.end_ns});
     return std::nullopt;
   }

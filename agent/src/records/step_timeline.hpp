@@ -3,12 +3,6 @@
 // What one training step of one rank looked like: the bars of a Gantt picture, from the rank's records. One step is
 // kept for each epoch, the fourth, when warm-up is over. Pure; memory is bounded. Single-threaded.
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "records/ring_reader.hpp"
 #include "schema/timeline.hpp"
 
@@ -38,7 +32,7 @@ class StepTimeline final {
     std::uint64_t begin_ns;
     std::uint64_t end_ns;
   };
-  [[nodiscard]] static std::optional<TimelineKind> kind_of(std::string_view name);
+  [[nodiscard]] static std::optional<TimelineKind> kind_of(const RangeName& range);
   [[nodiscard]] StepPicture picture(const RangeRecord& step);
   [[nodiscard]] std::vector<Bar> merged(const RangeRecord& step);
   [[nodiscard]] static std::string bars_json(const std::vector<Bar>& bars, std::uint64_t begin_ns);

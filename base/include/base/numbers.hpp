@@ -1,8 +1,11 @@
 #pragma once
 
-// Numbers as people read them. Pure; the same text on every machine (no locale).
+// Numbers as people read and write them. Pure; the same text on every machine (no locale).
 
+#include <charconv>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace trimtab {
 
@@ -14,5 +17,13 @@ namespace trimtab {
 [[nodiscard]] std::string format_fixed(double value, int decimals);
 // "12.3 %"
 [[nodiscard]] std::string format_percent(double fraction);
+
+// The whole text as one number of that type; nothing where it is none, or more than the type holds.
+template <typename Number>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
 
 }  // namespace trimtab

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <nlohmann/json.hpp>
 
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
@@ -23,17 +23,28 @@ constexpr double kCommunication = 8;
 constexpr double kRow = kComputation + kCommunication + 12;
 constexpr double kLabelWidth = 16;  // narrower bars carry no number
 
+std::int32_t stages_of(const std::vector<TimelineEvent>& timeline) {
+  std::int32_t stages = 0;
+  for (const TimelineEvent& event : timeline) stages = std::max(stages, event.stage + 1);
+  return stages;
+}
+
 std::string title_of(EventKind kind) {
   std::string name(to_string(kind));
   std::replace(name.begin(), name.end(), '_', ' ');
   return name;
 }
 
+// ", stage 1: 2.0 ms to 3.5 ms (1.5 ms)"
+std::string place_text(const TimelineEvent& event) {
+  return ", stage " + std::to_string(event.stage) + ": " + format_ms(event.begin_ms) + " to " +
+         format_ms(event.end_ms) + " (" + format_ms(event.end_ms - event.begin_ms) + ")";
+}
+
 std::string tooltip(const TimelineEvent& event) {
   std::string text = title_of(event.kind);
   if (event.microbatch >= 0) text += " of microbatch " + std::to_string(event.microbatch);
-  return text + ", stage " + std::to_string(event.stage) + ": " + format_ms(event.begin_ms) + " to " +
-         format_ms(event.end_ms) + " (" + format_ms(event.end_ms - event.begin_ms) + ")";
+  return text + place_text(event);
 }
 
 // A bar; several events that are each too thin to be seen and touch one another are drawn as one.
@@ -108,8 +119,7 @@ void draw_path(Svg& svg, const std::vector<TimelineEvent>& actions, double pixel
     const double begin = kLeft + stay.begin_ms * pixels_per_ms;
     const double end = kLeft + stay.end_ms * pixels_per_ms;
     svg.rectangle(begin, top_of(stay), std::max(0.4, end - begin), height_of(stay), "critical",
-                  "critical path, stage " + std::to_string(stay.stage) + ": " + format_ms(stay.begin_ms) + " to " +
-                      format_ms(stay.end_ms) + " (" + format_ms(stay.end_ms - stay.begin_ms) + ")");
+                  "critical path" + place_text(stay));
     if (i + 1 == stays.size()) continue;
     svg.line(end, top_of(stay) + height_of(stay) / 2, kLeft + stays[i + 1].begin_ms * pixels_per_ms,
              top_of(stays[i + 1]) + height_of(stays[i + 1]) / 2, "critical-hop");
@@ -138,9 +148,7 @@ void draw_frame(Svg& svg, std::int32_t stages, std::int32_t master, double span_
 void draw_legend(Svg& svg, const std::vector<TimelineEvent>& timeline, bool path) {
   double x = kLeft;
   for (const EventKind kind : kTimelineKinds) {
-    const bool used =
-        std::any_of(timeline.begin(), timeline.end(), [&](const auto& event) { return event.kind == kind; });
-    if (!used) continue;
+    if (std::ranges::find(timeline, kind, &TimelineEvent::kind) == timeline.end()) continue;
     const std::string title = title_of(kind);
     svg.rectangle(x, 12, 12, 12, to_string(kind));
     svg.text(x + 17, 22, title, "small");
@@ -159,6 +167,26 @@ std::string summary(std::int32_t stages, double end_ms, std::int32_t master) {
                            ", the master stage.");
 }
 
+using nlohmann::json;
+
+json name_event(const char* what, std::int32_t process, std::int32_t thread, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
+}
+
+json complete_event(const tuner::TimelineEvent& event) {
+  const std::string kind(to_string(event.kind));
+  const bool numbered = event.microbatch >= 0;
+  json record = {{"name", numbered ? kind + " " + std::to_string(event.microbatch) : kind},
+                 {"cat", kind},
+                 {"ph", "X"},
+                 {"ts", event.begin_ms * 1000},
+                 {"dur", (event.end_ms - event.begin_ms) * 1000},
+                 {"pid", event.stage},
+                 {"tid", is_computation(event.kind) ? 0 : 1}};
+  if (numbered) record["args"] = {{"microbatch", event.microbatch}};
+  return record;
+}
+
 }  // namespace
 
 bool is_computation(EventKind kind) {
@@ -175,8 +203,7 @@ std::string gantt_svg(const std::vector<TimelineEvent>& timeline, const GanttOpt
   const double end = end_of(timeline);
   const double span = std::max({options.span_ms, end, 1e-6});
   const double pixels_per_ms = kPlot / span;
-  std::int32_t stages = 1;
-  for (const TimelineEvent& event : timeline) stages = std::max(stages, event.stage + 1);
+  const std::int32_t stages = std::max(1, stages_of(timeline));
   const double height = kTop + stages * kRow + 34;
   Svg svg(kLeft + kPlot + kRight, height, options.title, summary(stages, end, options.path.master_stage));
   if (options.standalone) svg.rectangle(0, 0, kLeft + kPlot + kRight, height, "paper");
@@ -185,6 +212,44 @@ std::string gantt_svg(const std::vector<TimelineEvent>& timeline, const GanttOpt
   for (const Bar& bar : bars_of(timeline, pixels_per_ms)) draw_bar(svg, bar, pixels_per_ms);
   draw_path(svg, options.path.actions, pixels_per_ms);
   return svg.str(options.standalone ? chart_style() : "");
+}
+
+// The colours are told apart with the usual colour vision deficiencies (after Okabe and Ito), in both schemes.
+std::string_view chart_style() {
+  return R"css(
+:root { --ink:#1b2430; --soft:#5b6775; --rule:#d9dee4; --paper:#ffffff; --panel:#f5f7f9; --accent:#00658f;
+  --forward:#0072b2; --backward:#d55e00; --recompute:#e6a000; --transfer:#7a8794; --sync:#8a5fb0; --optimizer:#009e73;
+  --good:#00714f; --bad:#b3261e; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink:#e6ebf0; --soft:#9dabb9; --rule:#323c47; --paper:#12171d; --panel:#1a2129; --accent:#6cc4ec;
+    --forward:#4aa8e0; --backward:#f08a45; --recompute:#f0c050; --transfer:#93a1af; --sync:#b995dc; --optimizer:#3fc79d;
+    --good:#55d3a6; --bad:#ff8a80; } }
+svg text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+.label { fill:var(--ink); font-size:12px } .small { fill:var(--soft); font-size:11px }
+.axis { stroke:var(--soft); stroke-width:1 } .grid { stroke:var(--rule); stroke-width:1 }
+.lane { fill:var(--panel) } .paper { fill:var(--paper) } .inside { fill:var(--paper); font-size:10px }
+.forward { fill:var(--forward) } .backward { fill:var(--backward) } .recompute { fill:var(--recompute) }
+.transfer { fill:var(--transfer) } .gradient_sync { fill:var(--sync) } .optimizer { fill:var(--optimizer) }
+.event { stroke:var(--paper); stroke-width:.5 }
+.critical { fill:none; stroke:var(--ink); stroke-width:1.8 } .critical-hop { stroke:var(--ink); stroke-width:1.8 }
+.master { font-weight:bold; fill:var(--ink) }
+.mark-before { fill:none; stroke:var(--soft); stroke-width:1.5 } .mark-after { fill:var(--accent) }
+.series { fill:none; stroke:var(--accent); stroke-width:2 } .series-other { fill:none; stroke:var(--backward); stroke-width:2; stroke-dasharray:3 3 }
+.ideal { stroke:var(--soft); stroke-dasharray:4 4 }
+.interval { stroke:var(--soft); stroke-width:1.5 } .point { fill:var(--accent) } .point-lost { fill:var(--soft) }
+)css";
+}
+
+std::string trace_json(const std::vector<tuner::TimelineEvent>& timeline) {
+  const std::int32_t stages = stages_of(timeline);
+  json events = json::array();
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    events.push_back(name_event("process_name", stage, 0, "stage " + std::to_string(stage)));
+    events.push_back(name_event("thread_name", stage, 0, "computation"));
+    events.push_back(name_event("thread_name", stage, 1, "communication"));
+  }
+  for (const auto& event : timeline) events.push_back(complete_event(event));
+  return json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() + "\n";
 }
 
 }  // namespace trimtab::cli

@@ -1,6 +1,7 @@
 #pragma once
 
-// The timeline of one iteration as a drawing: a row per stage, computation above, communication below it. Pure.
+// The timeline of one iteration as a drawing (a row per stage, computation above, communication below it), and as a
+// trace. Pure.
 
 #include <string>
 #include <vector>
@@ -24,5 +25,9 @@ struct GanttOptions {
 
 // CSS of the drawing's classes, with both colour schemes; part of the report's page too.
 [[nodiscard]] std::string_view chart_style();
+
+// In the trace event format, which Perfetto and chrome://tracing open. Each stage is a process with two threads,
+// computation and communication: events of one thread may not overlap.
+[[nodiscard]] std::string trace_json(const std::vector<tuner::TimelineEvent>& timeline);
 
 }  // namespace trimtab::cli

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "charts/gantt.hpp"
 
@@ -14,21 +13,10 @@ using tuner::EventKind;
 using tuner::TimelineEvent;
 
 Activity activity_of(EventKind kind) {
-  switch (kind) {
-    case EventKind::kForward:
-      return Activity::kForward;
-    case EventKind::kBackward:
-      return Activity::kBackward;
-    case EventKind::kRecompute:
-      return Activity::kRecompute;
-    case EventKind::kOptimizer:
-      return Activity::kOptimizer;
-    case EventKind::kGradientSync:
-      return Activity::kGradientSync;
-    case EventKind::kTransfer:
-      return Activity::kTransfer;
-  }
-  return Activity::kTransfer;
+  constexpr std::array<Activity, kTimelineKinds.size()> kOf{Activity::kForward,      Activity::kBackward,
+                                                            Activity::kRecompute,    Activity::kTransfer,
+                                                            Activity::kGradientSync, Activity::kOptimizer};
+  return kOf.at(static_cast<std::size_t>(kind));
 }
 
 struct Edge {

@@ -1,9 +1,11 @@
 #include "charts/svg.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "base/numbers.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -15,6 +17,12 @@ std::string attribute(const char* name, double value) {
 
 std::string attribute(const char* name, std::string_view value) {
   return value.empty() ? "" : std::string(" ") + name + "=\"" + escape(value) + "\"";
+}
+
+std::string attributes(const std::vector<std::pair<const char*, double>>& numbers, std::string_view css_class) {
+  std::string text;
+  for (const auto& [name, value] : numbers) text += attribute(name, value);
+  return text + attribute("class", css_class);
 }
 
 std::string closed(const std::string& name, const std::string& attributes, std::string_view tooltip) {
@@ -30,38 +38,21 @@ std::string identifier(std::string_view title) {
 }
 
 std::string points_of(const std::vector<std::pair<double, double>>& points) {
-  std::string text;
-  for (const auto& [x, y] : points) text += (text.empty() ? "" : " ") + format_number(x) + "," + format_number(y);
-  return text;
+  return joined(points, " ",
+                [](const auto& point) { return format_number(point.first) + "," + format_number(point.second); });
 }
 
 }  // namespace
 
 std::string escape(std::string_view text) {
+  constexpr std::pair<char, const char*> kNamed[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string result;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default: {
-        const auto byte = static_cast<unsigned char>(c);
-        const bool allowed = (byte >= 0x20 && byte != 0x7F) || c == '\n' || c == '\t';
-        result += allowed ? std::string(1, c) : "\xEF\xBF\xBD";
-      }
-    }
+    const auto byte = static_cast<unsigned char>(c);
+    const bool allowed = (byte >= 0x20 && byte != 0x7F) || c == '\n' || c == '\t';
+    const auto* named = std::ranges::find(kNamed, c, &std::pair<char, const char*>::first);
+    result += named != std::end(kNamed) ? named->second : allowed ? std::string(1, c) : "\xEF\xBF\xBD";
   }
   return result;
 }
@@ -71,23 +62,15 @@ Svg::Svg(double width, double height, std::string title, std::string description
 
 void Svg::rectangle(double x, double y, double width, double height, std::string_view css_class,
                     std::string_view tooltip) {
-  body_ += closed("rect",
-                  attribute("x", x) + attribute("y", y) + attribute("width", width) + attribute("height", height) +
-                      attribute("class", css_class),
-                  tooltip);
+  body_ += closed("rect", attributes({{"x", x}, {"y", y}, {"width", width}, {"height", height}}, css_class), tooltip);
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
-  body_ += closed("line",
-                  attribute("x1", x1) + attribute("y1", y1) + attribute("x2", x2) + attribute("y2", y2) +
-                      attribute("class", css_class),
-                  "");
+  body_ += closed("line", attributes({{"x1", x1}, {"y1", y1}, {"x2", x2}, {"y2", y2}}, css_class), "");
 }
 
 void Svg::circle(double x, double y, double radius, std::string_view css_class, std::string_view tooltip) {
-  body_ +=
-      closed("circle", attribute("cx", x) + attribute("cy", y) + attribute("r", radius) + attribute("class", css_class),
-             tooltip);
+  body_ += closed("circle", attributes({{"cx", x}, {"cy", y}, {"r", radius}}, css_class), tooltip);
 }
 
 void Svg::diamond(double x, double y, double radius, std::string_view css_class, std::string_view tooltip) {
@@ -97,8 +80,8 @@ void Svg::diamond(double x, double y, double radius, std::string_view css_class,
 
 void Svg::text(double x, double y, std::string_view text, std::string_view css_class, Anchor anchor) {
   const char* place = anchor == Anchor::kStart ? "" : anchor == Anchor::kMiddle ? "middle" : "end";
-  body_ += "<text" + attribute("x", x) + attribute("y", y) + attribute("class", css_class) +
-           attribute("text-anchor", std::string_view(place)) + ">" + escape(text) + "</text>\n";
+  body_ += "<text" + attributes({{"x", x}, {"y", y}}, css_class) + attribute("text-anchor", std::string_view(place)) +
+           ">" + escape(text) + "</text>\n";
 }
 
 void Svg::polyline(const std::vector<std::pair<double, double>>& points, std::string_view css_class) {

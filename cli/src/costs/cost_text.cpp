@@ -7,6 +7,7 @@
 #include "base/numbers.hpp"
 #include "base/units.hpp"
 #include "json_text.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -20,34 +21,22 @@ bool names_what_all_have(CostKind kind) {
          kind == CostKind::kOverlapCommunication || kind == CostKind::kProcessBytes;
 }
 
+template <typename... Cells>
+std::string csv_line(const Cells&... cells) {
+  return joined(std::vector<std::string>{std::string(cells)...}, ",") + "\n";
+}
+
 std::string csv_row(const CostRow& row) {
   const CostKey& key = row.cost.key;
   const Statistics& values = row.cost.statistics;
-  const std::vector<std::string> cells{row.fingerprint,
-                                       csv_cell(row.source),
-                                       std::string(to_string(key.kind)),
-                                       csv_cell(key.subject),
-                                       csv_cell(key.dtype),
-                                       std::to_string(key.samples),
-                                       std::to_string(key.tp),
-                                       csv_cell(key.sharding),
-                                       std::to_string(key.bytes),
-                                       std::to_string(key.group_size),
-                                       csv_cell(key.placement),
-                                       std::string(unit_of(key.kind)),
-                                       std::to_string(values.count()),
-                                       format_number(values.mean(), 3),
-                                       format_number(std::sqrt(values.variance()), 3),
-                                       std::to_string(values.min()),
-                                       std::to_string(values.max()),
-                                       format_number(values.median(), 3),
-                                       csv_cell(key.algorithm),
-                                       csv_cell(key.protocol),
-                                       std::to_string(key.channels),
-                                       csv_cell(key.kernel_class)};
-  std::string text;
-  for (const std::string& cell : cells) text += (text.empty() ? "" : ",") + cell;
-  return text + "\n";
+  const auto count = [](auto number) { return std::to_string(number); };
+  const auto value = [](double number) { return format_number(number, 3); };
+  return csv_line(row.fingerprint, csv_cell(row.source), to_string(key.kind), csv_cell(key.subject),
+                  csv_cell(key.dtype), count(key.samples), count(key.tp), csv_cell(key.sharding), count(key.bytes),
+                  count(key.group_size), csv_cell(key.placement), unit_of(key.kind), count(values.count()),
+                  value(values.mean()), value(std::sqrt(values.variance())), count(values.min()), count(values.max()),
+                  value(values.median()), csv_cell(key.algorithm), csv_cell(key.protocol), count(key.channels),
+                  csv_cell(key.kernel_class));
 }
 
 using Place = std::pair<CostKey, CostSource>;

@@ -2,24 +2,38 @@
 
 // `trimtab db import`: published profiles and other programs' measurements into a cost database and documents.
 
-#include <string>
-#include <vector>
-
 #include "schema/published.hpp"
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 
-struct ImportArguments {
-  std::string format;
-  std::vector<std::string> paths;  // directories, or files
-  std::string database;            // made when missing; untouched when a file is malformed
-  std::string documents;           // where to write models and clusters; empty = nowhere
-  std::string fingerprint;  // of the database: store under it what was measured on the same hardware; empty = its own
-  bool json = false;
-  ProfileSupplement supplement;  // what the files do not say
+// The options for what a profile's files do not say, as typed; empty = not given.
+struct SupplementTexts {
+  std::string layers;            // "32"; "24,24" of two kinds
+  std::string hidden;            // "4096"
+  std::string sequence;          // "2048"
+  std::string global_batch;      // "64"
+  std::string nodes;             // "2"
+  std::string devices_per_node;  // "8"
+  std::string device_memory;     // GiB: "40", "27.5"
 };
 
-[[nodiscard]] Result<int> import_published(const ImportArguments& arguments, Console& console);
+// The error names the option, what was expected and what was found. Pure.
+[[nodiscard]] Result<ProfileSupplement> parse_supplement(const SupplementTexts& texts);
+
+// What differs of two fingerprints that could be one machine's: "NCCL 2.28.9, but 2.27.3"; empty when nothing does. A
+// key that only one of them has is no difference, but for NCCL's variables. Pure.
+[[nodiscard]] std::string disagreement(const Fingerprint& measured, const Fingerprint& target);
+
+struct ImportArguments {
+  std::string format;
+  // Directories or files, and last the database: made when missing, untouched when a file is malformed.
+  std::vector<std::string> paths;
+  std::string documents;    // where to write models and clusters; empty = nowhere
+  std::string fingerprint;  // of the database: store under it what was measured on the same hardware; empty = its own
+  SupplementTexts supplement;
+};
+
+[[nodiscard]] Result<int> import_published(const ImportArguments& arguments, bool as_json, Console& console);
 
 }  // namespace trimtab::cli

@@ -12,12 +12,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <functional>
 #include <thread>
 #include <utility>
 
 #include "files.hpp"
-#include "jobs/coordinator_client.hpp"
 #include "net/tokens.hpp"
 #include "schema/api/status.hpp"
 
@@ -31,34 +30,93 @@ constexpr Nanoseconds kStopPatience = std::chrono::seconds(12);
 // For a coordinator to read that a dead agent's connection has closed.
 constexpr Nanoseconds kDeparturePatience = std::chrono::seconds(10);
 
+constexpr std::size_t kLongestSocketPath = 107;  // sockaddr_un on Linux, less the final zero
+
+std::string node_name(std::uint32_t index) {
+  return "n" + std::to_string(index);
+}
+
+// Tokens of an `up`: without them every user of this machine could start commands through the loopback port. The
+// hashes, the one that people's commands show, the one that agents show.
+std::string token_hashes(const std::string& state_directory) {
+  return state_directory + "/tokens";
+}
+
+std::string person_token(const std::string& state_directory) {
+  return state_directory + "/token";
+}
+
+std::string agent_token(const std::string& state_directory) {
+  return state_directory + "/agent.token";
+}
+
+// The daemons' logs, which they keep within log_limit themselves.
+std::string coordinator_log(const std::string& state_directory) {
+  return state_directory + "/coordinator.log";
+}
+
+std::string agent_log(const std::string& state_directory, std::uint32_t index) {
+  return state_directory + "/agents/" + node_name(index) + ".log";
+}
+
+// The daemons' command lines.
+std::vector<std::string> coordinator_command(const UpOptions& options) {
+  return {options.programs + "/trimtab-coordinator",
+          "--listen",
+          "127.0.0.1:" + std::to_string(options.port),
+          "--state",
+          options.state + "/coordinator",
+          "--port-file",
+          options.state + "/coordinator.port",
+          "--log-file",
+          coordinator_log(options.state),
+          "--tokens",
+          token_hashes(options.state)};
+}
+
+std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
+                                       Bytes memory) {
+  std::vector<std::string> command{options.programs + "/trimtab-agent",
+                                   "--coordinator",
+                                   "127.0.0.1:" + std::to_string(port),
+                                   "--node",
+                                   node_name(index),
+                                   "--state",
+                                   options.state + "/agents/" + node_name(index),
+                                   "--socket",
+                                   agent_socket(options.state, index),
+                                   "--devices",
+                                   std::to_string(options.devices),
+                                   "--memory",
+                                   std::to_string(memory),
+                                   "--token-file",
+                                   agent_token(options.state),
+                                   "--log-file",
+                                   agent_log(options.state, index),
+                                   "--metrics-port",
+                                   "0",
+                                   "--stop-ranks-on-exit"};
+  // Its coordinator is this user's alone, so the jobs are, too.
+  if (::geteuid() == 0) command.emplace_back("--run-as-root");
+  return command;
+}
+
 // The name in up.json of a node's agent.
 std::string agent_process(const std::string& node) {
   return "agent " + node;
 }
 
 // Held while processes are started or stopped; the kernel lets go of it when its owner dies.
-class StateLock {
- public:
-  static Result<StateLock> take(const std::string& directory) {
-    TRIMTAB_TRY_STATUS(make_private_directory(directory));
-    const std::string path = directory + "/up.lock";
-    const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-    if (descriptor < 0)
-      return unavailable("cannot write in the state directory " + directory + ": " + std::strerror(errno));
-    while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
-    }
-    return StateLock(descriptor);
+Result<Descriptor> lock_state(const std::string& directory) {
+  TRIMTAB_TRY_STATUS(make_private_directory(directory));
+  const std::string path = directory + "/up.lock";
+  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640));
+  if (lock.get() < 0)
+    return unavailable("cannot write in the state directory " + directory + ": " + std::strerror(errno));
+  while (flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
-  StateLock(StateLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  StateLock& operator=(StateLock&&) = delete;
-  ~StateLock() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
- private:
-  explicit StateLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
-};
+  return lock;
+}
 
 // Asks `done` until it says yes or the time is over.
 bool wait_until(const Clock& clock, Nanoseconds patience, const std::function<bool()>& done) {
@@ -81,7 +139,7 @@ std::string last_lines(const std::string& path) {
 }
 
 bool all_gone(const std::vector<UpProcess>& processes) {
-  return std::none_of(processes.begin(), processes.end(), [](const UpProcess& one) { return is_alive(one.identity); });
+  return std::ranges::none_of(processes, [](const UpProcess& one) { return is_alive(one.identity); });
 }
 
 std::string words(const UpProcess& process, const char* how) {
@@ -134,8 +192,7 @@ Bytes machine_memory() {
 // The nodes whose agents are connected; none where the coordinator does not answer.
 std::vector<std::string> connected_nodes(const CoordinatorClient& client) {
   const auto body = client.get("/v1/nodes", std::chrono::seconds(2));
-  if (!body.ok()) return {};
-  const auto all = api::parse<api::Nodes>(*body);
+  const auto all = body.ok() ? read_reply<api::Nodes>(*body) : body.error();
   std::vector<std::string> names;
   if (!all.ok()) return names;
   for (const api::Node& node : all->nodes) {
@@ -198,8 +255,7 @@ class Bringer {
 
   Status start_coordinator() {
     const std::string port_file = options_.state + "/coordinator.port";
-    std::error_code ignored;
-    std::filesystem::remove(port_file, ignored);
+    remove_if_there(port_file);
     TRIMTAB_TRY_STATUS(start("coordinator", coordinator_command(options_), coordinator_log(options_.state)));
     TRIMTAB_TRY_STATUS(await("the coordinator to listen", [&] { return read_port(port_file); }));
     // Started again, it has to be where the agents look for it.
@@ -228,7 +284,7 @@ class Bringer {
     const Bytes share = machine_memory() / std::max(1U, options_.agents * options_.devices);
     const Bytes memory = options_.memory > 0 ? options_.memory : share;
     for (std::uint32_t index = 0; index < options_.agents; ++index) {
-      const std::string name = "n" + std::to_string(index);
+      const std::string name = node_name(index);
       TRIMTAB_TRY_STATUS(make_directories(options_.state + "/agents/" + name));
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
       TRIMTAB_TRY_STATUS(start(agent_process(name), agent_command(options_, state_.port, index, memory),
@@ -261,10 +317,9 @@ class Bringer {
     const CoordinatorClient client(embedded_address(options_.state, state_.port));
     wait_until(clock_, kDeparturePatience, [&] {
       const std::vector<std::string> connected = connected_nodes(client);
-      return std::none_of(state_.processes.begin(), state_.processes.end(), [&](const UpProcess& process) {
+      return std::ranges::none_of(state_.processes, [&](const UpProcess& process) {
         return !is_alive(process.identity) &&
-               std::any_of(connected.begin(), connected.end(),
-                           [&](const std::string& node) { return process.name == agent_process(node); });
+               std::ranges::find(connected, process.name, agent_process) != connected.end();
       });
     });
   }
@@ -295,8 +350,8 @@ class Bringer {
 
 // An `up` that was killed half way has recorded no devices yet.
 bool is_complete(const UpState& state) {
-  return state.devices > 0 && std::all_of(state.processes.begin(), state.processes.end(),
-                                          [](const UpProcess& one) { return is_alive(one.identity); });
+  return state.devices > 0 &&
+         std::ranges::all_of(state.processes, [](const UpProcess& one) { return is_alive(one.identity); });
 }
 
 Result<UpOutcome> take_over(UpState state, const UpOptions& options) {
@@ -351,6 +406,19 @@ Result<std::vector<std::string>> stop_recorded(const std::string& directory, con
 
 }  // namespace
 
+std::string agent_socket(const std::string& state_directory, std::uint32_t index) {
+  std::string path = state_directory + "/agents/" + node_name(index) + "/agent.sock";
+  if (path.size() <= kLongestSocketPath) return path;
+  // The user's id keeps people apart, the hash their state directories.
+  return "/tmp/trimtab-" + std::to_string(getuid()) + "/" + std::to_string(std::hash<std::string>{}(state_directory)) +
+         "-" + node_name(index) + ".sock";
+}
+
+Address embedded_address(const std::string& state_directory, std::uint16_t port) {
+  const std::string token = person_token(state_directory);
+  return {"127.0.0.1", port, {}, is_there(token) ? token : ""};
+}
+
 std::optional<UpState> running_state(const std::string& state_directory) {
   auto state = recorded_state(state_directory);
   if (!state || state->processes.empty() || !is_alive(state->processes.front().identity)) return std::nullopt;
@@ -358,7 +426,7 @@ std::optional<UpState> running_state(const std::string& state_directory) {
 }
 
 Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
-  TRIMTAB_TRY(const StateLock lock, StateLock::take(options.state));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(options.state));
   UpOutcome outcome;
   if (auto recorded = recorded_state(options.state)) {
     if (is_complete(*recorded)) return take_over(std::move(*recorded), options);
@@ -368,8 +436,7 @@ Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
   Bringer bringer(options, clock);
   if (const Status status = bringer.run(); !status.ok()) {
     stop_all(bringer.state(), clock);
-    std::error_code ignored;
-    std::filesystem::remove(up_file(options.state), ignored);
+    remove_if_there(up_file(options.state));
     return status.error();
   }
   outcome.state = bringer.state();
@@ -377,7 +444,7 @@ Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
 }
 
 Status release(const std::string& state_directory, const Clock& clock) {
-  TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
   const auto state = recorded_state(state_directory);
   if (!state || state->owner != this_process()) return {};
   TRIMTAB_TRY(const std::vector<std::string> ignored, stop_recorded(state_directory, clock));
@@ -385,7 +452,7 @@ Status release(const std::string& state_directory, const Clock& clock) {
 }
 
 Status disown(const std::string& state_directory) {
-  TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
   auto state = recorded_state(state_directory);
   if (!state || state->owner != this_process()) return {};
   state->owner = {};
@@ -395,7 +462,7 @@ Status disown(const std::string& state_directory) {
 Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
   // Asking for nothing to be up needs no directory.
   if (!recorded_state(state_directory)) return std::vector<std::string>{};
-  TRIMTAB_TRY(const StateLock lock, StateLock::take(state_directory));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
   return stop_recorded(state_directory, clock);
 }
 

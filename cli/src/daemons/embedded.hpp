@@ -3,13 +3,6 @@
 // The embedded default: a coordinator and agents on this machine as background daemons, their state under one
 // directory. Blocking; polls with deadlines.
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "base/clock.hpp"
-#include "base/result.hpp"
 #include "base/units.hpp"
 #include "daemons/up_state.hpp"
 #include "jobs/coordinator_client.hpp"
@@ -54,20 +47,8 @@ struct UpOutcome {
 // What is up there: the file exists and its coordinator is alive.
 [[nodiscard]] std::optional<UpState> running_state(const std::string& state_directory);
 
-// The daemons' command lines. Pure.
-[[nodiscard]] std::vector<std::string> coordinator_command(const UpOptions& options);
-[[nodiscard]] std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
-                                                     Bytes memory);
 // The embedded coordinator, with its token.
 [[nodiscard]] Address embedded_address(const std::string& state_directory, std::uint16_t port);
-// Tokens of an `up`: without them every user of this machine could start commands through the loopback port. The
-// hashes, the one that people's commands show, the one that agents show.
-[[nodiscard]] std::string token_hashes(const std::string& state_directory);
-[[nodiscard]] std::string person_token(const std::string& state_directory);
-[[nodiscard]] std::string agent_token(const std::string& state_directory);
-// The daemons' logs, which they keep within log_limit themselves.
-[[nodiscard]] std::string coordinator_log(const std::string& state_directory);
-[[nodiscard]] std::string agent_log(const std::string& state_directory, std::uint32_t index);
 // In the state directory, or, where that is too long for a Unix socket's address, in /tmp.
 [[nodiscard]] std::string agent_socket(const std::string& state_directory, std::uint32_t index);
 

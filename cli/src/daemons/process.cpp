@@ -1,9 +1,13 @@
 #include "daemons/process.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -11,6 +15,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include "files.hpp"
+
+extern char** environ;
 
 namespace trimtab::cli {
 
@@ -20,6 +28,14 @@ std::optional<ProcessStat> stat_of(pid_t pid) {
   std::ifstream stream("/proc/" + std::to_string(pid) + "/stat");
   const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   return parse_process_stat(text);
+}
+
+// As exec takes them: borrowed, and a null pointer behind.
+std::vector<char*> argument_pointers(const std::vector<std::string>& arguments) {
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 // What the processes in between tell the one that started them.
@@ -63,21 +79,35 @@ StartReport read_report(int descriptor) {
   }
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() { reset(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return value_; }
-  void reset() {
-    if (value_ >= 0) close(value_);
-    value_ = -1;
-  }
+constexpr std::size_t kMostOutput = 64U << 10;
 
- private:
-  int value_;
-};
+// posix_spawn with the child's output on `output` and nothing to read.
+int spawn(const std::vector<std::string>& arguments, int output, pid_t& pid) {
+  const std::vector<char*> pointers = argument_pointers(arguments);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  const int failure = posix_spawnp(&pid, pointers.front(), &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return failure;
+}
+
+// Reads until the other end closes; false when the time is over before.
+bool read_all(int descriptor, const Clock& clock, Nanoseconds end, std::string& text) {
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock.monotonic()).count();
+    if (left <= 0) return false;
+    pollfd waiting{descriptor, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 60'000)));
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    if (count <= 0) return true;
+    if (text.size() < kMostOutput) text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
 
 }  // namespace
 
@@ -98,9 +128,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
 }
 
 Result<ProcessIdentity> start_in_background(const std::vector<std::string>& arguments, const std::string& log_path) {
-  std::vector<char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
-  pointers.push_back(nullptr);
+  const std::vector<char*> pointers = argument_pointers(arguments);
   const Descriptor log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (log.get() < 0) return unavailable("cannot write the log " + log_path + ": " + std::strerror(errno));
   int ends[2];
@@ -133,6 +161,29 @@ bool is_alive(const ProcessIdentity& process) {
 
 void send_signal(const ProcessIdentity& process, int signal) {
   if (process.pid > 1 && is_alive(process)) kill(process.pid, signal);
+}
+
+CommandOutcome run_command(const std::vector<std::string>& arguments, const Clock& clock, Nanoseconds patience) {
+  CommandOutcome outcome;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return outcome;
+  Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+  pid_t pid = 0;
+  const int failure = spawn(arguments, writing.get(), pid);
+  writing.reset();
+  if (failure != 0) {
+    outcome.output = std::strerror(failure);
+    return outcome;
+  }
+  outcome.timed_out = !read_all(reading.get(), clock, clock.monotonic() + patience, outcome.output);
+  reading.reset();
+  if (outcome.timed_out) kill(pid, SIGKILL);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
 }
 
 std::string program_directory() {

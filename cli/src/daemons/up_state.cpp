@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "json_text.hpp"
+#include "schema/json_nesting.hpp"
 #include "schema/state_directory.hpp"
 
 namespace trimtab::cli {
@@ -15,10 +16,6 @@ using nlohmann::json;
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-json identity_json(const ProcessIdentity& identity) {
-  return {{"pid", identity.pid}, {"start_time", identity.start_time}};
 }
 
 ProcessIdentity identity_of(const json& document) {
@@ -44,22 +41,20 @@ std::string to_json(const UpState& state) {
   const json document = {{"schema", "trimtab.up/1"},
                          {"port", state.port},
                          {"devices", state.devices},
-                         {"owner", identity_json(state.owner)},
+                         {"owner", {{"pid", state.owner.pid}, {"start_time", state.owner.start_time}}},
                          {"processes", processes}};
   return json_text(document, 2) + "\n";
 }
 
 Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
-  const auto parsed = parse_json(text);
-  if (!parsed.ok()) return wrap(std::string(source), parsed.error());
-  const json& document = *parsed;
+  if (!json_nested_within(text)) return bad_input(std::string(source) + ": " + json_nesting_refusal());
+  const json document = json::parse(text, nullptr, false);
+  if (document.is_discarded()) return bad_input(std::string(source) + ": no JSON");
   try {
     if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
     UpState state{document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}};
     for (const json& process : document.at("processes")) {
-      state.processes.push_back({process.at("name"),
-                                 {process.at("pid"), process.at("start_time")},
-                                 process.at("log"),
+      state.processes.push_back({process.at("name"), identity_of(process), process.at("log"),
                                  process.value("command", std::vector<std::string>{})});
     }
     return state;

@@ -3,12 +3,6 @@
 // up.json: which daemons `trimtab up` has started, so that others find them and `down` stops them and nothing else.
 // Plain values; parsing is pure.
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/result.hpp"
 #include "daemons/process.hpp"
 
 namespace trimtab::cli {

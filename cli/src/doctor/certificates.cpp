@@ -8,15 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <vector>
 
-#include "doctor/daemons.hpp"
 #include "files.hpp"
-#include "net/certificates.hpp"
 
 namespace trimtab::cli {
 
 namespace {
+
+constexpr Nanoseconds kSoon = std::chrono::hours(24 * 30);
 
 using Paths = std::array<std::string, 3>;
 
@@ -108,10 +107,31 @@ std::vector<Check> certificate_checks(const net::CredentialFiles& files, const C
   return checks;
 }
 
+Check check_certificate(const std::string& path, const net::CertificateDescription& described, Nanoseconds now) {
+  const Nanoseconds expires = described.owner.expires;
+  const auto days = std::chrono::duration_cast<std::chrono::hours>(expires - now).count() / 24;
+  const std::string whose = path + " of " + described.owner.name;
+  if (expires - now > kSoon) {
+    return {"certificate", Health::kOk, whose + ", " + std::to_string(days) + " days left", ""};
+  }
+  const bool is_authority = described.owner.kind == net::CertificateKind::kAuthority;
+  const std::string remedy =
+      is_authority
+          ? "'trimtab cert init --dir NEW_CA_DIRECTORY' makes a new one; docs/operating.md, 'A certificate "
+            "ends', says how it takes the old one's place"
+          : net::issue_command(described.owner, described.hosts) + " makes a new one, which is read without a restart";
+  if (expires > now)
+    return {"certificate", Health::kWarn, whose + " ends in " + std::to_string(days) + " days", remedy};
+  return {"certificate", Health::kFail, whose + " has expired", remedy};
+}
+
+Result<net::CertificateDescription> read_certificate(const std::string& path) {
+  TRIMTAB_TRY(const std::string pem, read_file(path));
+  return net::describe_certificate(pem, path);
+}
+
 std::vector<std::string> certificate_hosts(const std::string& path) {
-  const auto pem = read_file(path);
-  if (!pem.ok()) return {};
-  const auto described = net::describe_certificate(*pem, path);
+  const auto described = read_certificate(path);
   return described.ok() ? described->hosts : std::vector<std::string>{};
 }
 

@@ -3,11 +3,8 @@
 // What `trimtab doctor` says of the three TLS files that a daemon of this machine is configured with: they are loaded
 // as the daemon loads them, and judged as it and its peers judge them.
 
-#include <string>
-#include <vector>
-
-#include "base/clock.hpp"
 #include "doctor/checks.hpp"
+#include "net/certificates.hpp"
 #include "net/credentials.hpp"
 
 namespace trimtab::cli {
@@ -25,6 +22,11 @@ struct CertificateHolder {
 [[nodiscard]] std::vector<Check> certificate_checks(const net::CredentialFiles& files, const CertificateHolder& holder,
                                                     Nanoseconds now);
 
+// Warns a month before its end. Pure.
+[[nodiscard]] Check check_certificate(const std::string& path, const net::CertificateDescription& described,
+                                      Nanoseconds now);
+
+[[nodiscard]] Result<net::CertificateDescription> read_certificate(const std::string& path);
 // The hosts that the certificate in this file is for; none where it cannot be read.
 [[nodiscard]] std::vector<std::string> certificate_hosts(const std::string& path);
 

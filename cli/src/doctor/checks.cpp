@@ -1,6 +1,8 @@
 #include "doctor/checks.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 namespace trimtab::cli {
 
@@ -25,29 +27,17 @@ std::string last_line(std::string text) {
 }  // namespace
 
 std::string_view to_string(Health health) {
-  switch (health) {
-    case Health::kOk:
-      return "ok";
-    case Health::kWarn:
-      return "warn";
-    case Health::kFail:
-      return "fail";
-  }
-  return "fail";
+  constexpr std::array<std::string_view, 3> kNames{"ok", "warn", "fail"};
+  return kNames.at(static_cast<std::size_t>(health));
 }
 
 std::string_view to_string(Detail detail) {
-  switch (detail) {
-    case Detail::kOff:
-      return "off";
-    case Detail::kRanges:
-      return "ranges";
-    case Detail::kCollectives:
-      return "collectives";
-    case Detail::kKernels:
-      return "kernels";
-  }
-  return "off";
+  constexpr std::array<std::string_view, 4> kNames{"off", "ranges", "collectives", "kernels"};
+  return kNames.at(static_cast<std::size_t>(detail));
+}
+
+void append(std::vector<Check>& checks, std::vector<Check> more) {
+  std::ranges::move(more, std::back_inserter(checks));
 }
 
 Check check_program(const std::string& name, const std::string& path, bool executable) {
@@ -110,7 +100,7 @@ Check check_threads(const std::string& setting) {
           "set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1 in the job's [environment]"};
 }
 
-Check check_switched_off(const std::string& setting) {
+Check check_turned_off(const std::string& setting) {
   if (setting != "0") return ok("TRIMTAB", setting.empty() ? "unset" : setting);
   return {"TRIMTAB", Health::kFail, "0: switches everything off in the jobs", "unset TRIMTAB", Detail::kOff};
 }

@@ -2,12 +2,6 @@
 
 // What `trimtab doctor` looks at: each check is a judgement over facts that come in as arguments. Pure.
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/units.hpp"
 #include "daemons/process.hpp"
 
@@ -41,9 +35,11 @@ enum class PortState { kFree, kOurs, kTaken };
 // `setting` is the variable's value in the job's or this shell's environment, empty = unset.
 [[nodiscard]] Check check_openblas(const std::string& setting, std::string_view cpu_flags);
 [[nodiscard]] Check check_threads(const std::string& setting);
-[[nodiscard]] Check check_switched_off(const std::string& setting);
+[[nodiscard]] Check check_turned_off(const std::string& setting);
 // `without` is how bad its absence is: ranks of a job need it, others may.
 [[nodiscard]] Check check_torch(const std::string& interpreter, const CommandOutcome& outcome, Health without);
+
+void append(std::vector<Check>& checks, std::vector<Check> more);
 
 // The least detail that remains of all of them; kRanges when none has a say.
 [[nodiscard]] Detail remaining_detail(const std::vector<Check>& checks);

@@ -1,8 +1,8 @@
 #include "doctor/gpu.hpp"
 
-#include <algorithm>
-#include <array>
 #include <set>
+
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -19,14 +19,8 @@ Check well(std::string name, std::string found) {
   return {std::move(name), Health::kOk, std::move(found), "", Detail::kKernels};
 }
 
-Check restricted(std::string name, std::string found, std::string remedy, Detail remains) {
+Check restricted(std::string name, std::string found, std::string remedy, Detail remains = Detail::kKernels) {
   return {std::move(name), Health::kWarn, std::move(found), std::move(remedy), remains};
-}
-
-std::string joined(const std::set<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
-  return all;
 }
 
 std::string value_of(const Environment& environment, const std::string& name) {
@@ -54,8 +48,7 @@ Check check_gpus(const GpuInventory& gpus, const std::string& kernel_driver) {
     const std::string driver = kernel_driver.empty() ? "" : " (kernel driver " + kernel_driver + ")";
     return restricted(name, gpus.reason + driver,
                       "kernels can be timed without NVML, but clocks, throttling and the fingerprint's details are "
-                      "missing: make libnvidia-ml.so.1 of the running driver visible, or reboot after a driver update",
-                      Detail::kKernels);
+                      "missing: make libnvidia-ml.so.1 of the running driver visible, or reboot after a driver update");
   }
   std::set<std::string> lost;
   std::set<std::string> refused;
@@ -68,8 +61,7 @@ Check check_gpus(const GpuInventory& gpus, const std::string& kernel_driver) {
   }
   if (!refused.empty()) {
     return restricted(name, description_of(gpus) + "; NVML refuses: " + joined(refused),
-                      "what NVML refuses is missing from metrics and fingerprint; the driver's log may say why",
-                      Detail::kKernels);
+                      "what NVML refuses is missing from metrics and fingerprint; the driver's log may say why");
   }
   return well(name, description_of(gpus));
 }
@@ -95,8 +87,7 @@ Check check_counters(const std::optional<bool>& admin_only) {
   return restricted(name, "1: hardware counters are for administrators; the times of kernels are not counters",
                     "nothing, as a rule: Trimtab reads no counters. Where CUPTI still answers 'insufficient "
                     "privileges' (code 35), an administrator sets 'options nvidia "
-                    "NVreg_RestrictProfilingToAdminUsers=0' and reloads the driver; until then collectives remain",
-                    Detail::kKernels);
+                    "NVreg_RestrictProfilingToAdminUsers=0' and reloads the driver; until then collectives remain");
 }
 
 Check check_virtualization(const GpuInventory& gpus) {
@@ -118,8 +109,7 @@ Check check_confidential(const GpuInventory& gpus) {
   const std::string name = "confidential computing";
   if (!gpus.confidential.value_or(false)) return well(name, gpus.confidential ? "off" : "not told by this driver");
   if (gpus.confidential_open.value_or(false)) {
-    return restricted(name, std::string("on, open to developer tools; ") + kOwnFingerprint, "nothing",
-                      Detail::kKernels);
+    return restricted(name, std::string("on, open to developer tools; ") + kOwnFingerprint, "nothing");
   }
   return restricted(name, "on: the driver shows no kernels",
                     "boot the confidential VM with the driver's developer-tools mode to time kernels; without it "
@@ -138,8 +128,7 @@ Check check_mig(const GpuInventory& gpus) {
   if (!divided) return well(name, "off");
   return restricted(name, "on: " + (profiles.empty() ? "no instances" : joined(profiles)) + "; " + kOwnFingerprint,
                     profiles.empty() ? "make instances (nvidia-smi mig -cgi ... -C), or switch MIG off"
-                                     : "nothing: kernels are timed. NCCL does not join instances of one GPU",
-                    Detail::kKernels);
+                                     : "nothing: kernels are timed. NCCL does not join instances of one GPU");
 }
 
 Check check_mps(const std::string& pipe_directory, bool daemon_seen) {
@@ -149,8 +138,7 @@ Check check_mps(const std::string& pipe_directory, bool daemon_seen) {
   return restricted(name,
                     "on, " + pipe_directory + seen + ": kernels of other processes run beside; " + kOwnFingerprint,
                     "to measure alone: echo quit | nvidia-cuda-mps-control" +
-                        std::string(daemon_seen ? "" : ", or remove the directory that a dead daemon left"),
-                    Detail::kKernels);
+                        std::string(daemon_seen ? "" : ", or remove the directory that a dead daemon left"));
 }
 
 Check check_cupti(const std::string& path) {
@@ -165,8 +153,7 @@ Check check_nccl(const std::string& path) {
   if (!path.empty()) return well("NCCL", path);
   return restricted("NCCL", "no libnccl.so in the usual places, LD_LIBRARY_PATH or the interpreter's packages",
                     "a job on one GPU needs none; a program that has NCCL linked into it cannot load plugins, so its "
-                    "collectives are seen as kernels only",
-                    Detail::kKernels);
+                    "collectives are seen as kernels only");
 }
 
 Check check_other_profilers(const Environment& environment) {
@@ -192,14 +179,12 @@ Check check_shared_memory(const std::optional<Bytes>& size) {
   constexpr Bytes kEnough = Bytes{1} << 30;
   const std::string name = "/dev/shm";
   if (!size) {
-    return restricted(name, "is not there", "NCCL and data loaders share memory through it: mount a tmpfs on it",
-                      Detail::kKernels);
+    return restricted(name, "is not there", "NCCL and data loaders share memory through it: mount a tmpfs on it");
   }
   if (*size >= kEnough) return well(name, format_bytes(*size));
   return restricted(name, format_bytes(*size) + ", less than 1 GiB",
                     "NCCL and data loaders share memory through it and fail when it is full: give the container "
-                    "--shm-size=8g or --ipc=host",
-                    Detail::kKernels);
+                    "--shm-size=8g or --ipc=host");
 }
 
 Check check_sealed_memory(bool available) {

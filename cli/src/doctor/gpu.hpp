@@ -4,8 +4,6 @@
 // to do. Judgements over facts that come in as arguments. Pure.
 
 #include <map>
-#include <string>
-#include <vector>
 
 #include "doctor/checks.hpp"
 #include "host/profiling_facts.hpp"

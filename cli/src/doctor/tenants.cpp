@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "coordinator/settings.hpp"
-#include "doctor/agent.hpp"
+#include "doctor/certificates.hpp"
+#include "doctor/services.hpp"
 #include "files.hpp"
-#include "net/certificates.hpp"
 
 namespace trimtab::cli {
 
@@ -40,16 +39,10 @@ std::vector<Check> token_checks(const net::Tokens& tokens, const std::string& fi
 }
 
 std::optional<NodeTenant> node_of(const std::string& directory) {
-  const std::string path = directory + "/agent.toml";
-  const auto text = read_file(path);
-  if (!text.ok()) return std::nullopt;
-  const auto read = agent_configuration(path, *text);
+  const auto read = read_agent_configuration(directory + "/agent.toml");
   if (!read.ok()) return std::nullopt;
   NodeTenant node{read->tenant, std::nullopt, read->node};
-  if (read->tls.certificate.empty()) return node;
-  const auto pem = read_file(read->tls.certificate);
-  if (!pem.ok()) return node;
-  const auto described = net::describe_certificate(*pem, read->tls.certificate);
+  const auto described = read_certificate(read->tls.certificate);
   if (described.ok()) node.certified = described->owner.tenant;
   return node;
 }
@@ -83,21 +76,16 @@ std::vector<Check> tenant_checks(const std::optional<NodeTenant>& node, const st
                       "several tenants hand in jobs, and agent.toml does not say whose this node runs as its user",
                       std::string("set tenant to one, or to \"*\" where all may run as that user; ") + kRemedy});
   }
-  if (several && !under_tls) {
-    for (Check& one : token_checks(*tokens, tokens_file)) checks.push_back(std::move(one));
-  }
+  if (several && !under_tls) append(checks, token_checks(*tokens, tokens_file));
   return checks;
 }
 
 std::vector<Check> tenant_checks(const std::string& directory) {
-  const std::string path = directory + "/coordinator.toml";
-  const auto text = read_file(path);
-  coordinator::Settings settings;
-  const bool is_read = text.ok() && coordinator::coordinator_settings().set_from_toml(settings, *text, path).ok();
+  const auto read = read_coordinator_settings(directory + "/coordinator.toml");
+  const coordinator::Settings settings = read.ok() ? *read : coordinator::Settings{};
   std::optional<net::Tokens> tokens;
-  if (is_read && !settings.tokens.empty()) {
-    const auto lines = read_file(settings.tokens);
-    auto parsed = lines.ok() ? net::Tokens::parse(*lines, settings.tokens) : Result<net::Tokens>(lines.error());
+  if (const auto lines = read_file(settings.tokens); !settings.tokens.empty() && lines.ok()) {
+    auto parsed = net::Tokens::parse(*lines, settings.tokens);
     if (parsed.ok()) tokens = std::move(parsed).value();
   }
   return tenant_checks(node_of(directory), tokens, !settings.tls.empty(), settings.tokens);

@@ -3,10 +3,6 @@
 // What `trimtab doctor` says of whose jobs a node runs, where configuration, certificates and tokens disagree: the
 // coordinator refuses such an agent, or places nothing there (docs/security.md, "Whose jobs a node runs").
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "doctor/checks.hpp"
 #include "net/tokens.hpp"
 

@@ -1,16 +1,16 @@
 #include "jobs/coordinator_client.hpp"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <climits>
 #include <thread>
 
+#include "arguments.hpp"
+#include "daemons/agent_states.hpp"
 #include "daemons/embedded.hpp"
+#include "net/host_text.hpp"
 #include "net/http_client.hpp"
-#include "net/loopback_host.hpp"
 #include "net/tokens.hpp"
 #include "schema/api/status.hpp"
 
@@ -35,14 +35,17 @@ Error error_of(const net::HttpReply& reply) {
 
 // "ana@login1".
 std::string actor() {
-  const passwd* user = ::getpwuid(::geteuid());
   std::array<char, HOST_NAME_MAX + 1> host{};
   const bool named = ::gethostname(host.data(), host.size() - 1) == 0;
-  const std::string name = user != nullptr ? user->pw_name : "user " + std::to_string(::geteuid());
-  return name + (named ? "@" + std::string(host.data()) : "");
+  return user_name(::geteuid()) + (named ? "@" + std::string(host.data()) : "");
 }
 
 }  // namespace
+
+Error not_understood(const std::string& why) {
+  const bool is_path = why.starts_with('$');
+  return unavailable("the coordinator's answer cannot be understood: " + (is_path ? why : "it is " + why));
+}
 
 Result<Address> parse_address(std::string_view text) {
   Address address;
@@ -53,9 +56,8 @@ Result<Address> parse_address(std::string_view text) {
     address.host = host;
     port = text.substr(colon + 1);
   }
-  const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  const bool number = failure == std::errc{} && end == port.data() + port.size() && address.port > 0;
-  if (number && !address.host.empty()) return address;
+  address.port = number_in<std::uint16_t>(port).value_or(0);
+  if (address.port > 0 && !address.host.empty()) return address;
   return bad_input("--coordinator: expected HOST:PORT such as 127.0.0.1:7420, but found '" + std::string(text) + "'");
 }
 
@@ -84,12 +86,12 @@ Result<std::string> CoordinatorClient::request(const std::string& method, const 
   if (!address_.tls.empty()) {
     TRIMTAB_TRY(endpoint.tls, net::Credentials::load(address_.tls, SystemClock().wall()));
   }
-  if (!address_.token_file.empty() && !endpoint.tls && !net::is_loopback_host(address_.host)) {
-    return bad_input(address_.host +
-                     " is another machine, and a token must not go there in the clear: give --tls-authority, "
-                     "--tls-certificate and --tls-key");
-  }
   if (!address_.token_file.empty()) {
+    if (!endpoint.tls && !net::is_loopback_host(address_.host)) {
+      return bad_input(address_.host +
+                       " is another machine, and a token must not go there in the clear: give --tls-authority, "
+                       "--tls-certificate and --tls-key");
+    }
     TRIMTAB_TRY(endpoint.token, net::read_token(address_.token_file));
   }
   TRIMTAB_TRY(net::HttpReply reply, net::http_request(endpoint, method, target, body, timeout));

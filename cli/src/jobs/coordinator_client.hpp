@@ -9,8 +9,20 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "net/credentials.hpp"
+#include "schema/api/fields.hpp"
 
 namespace trimtab::cli {
+
+// A coordinator's answer as a document of schema/api. It comes from a network: whatever it is, the one who reads it
+// gets an error (kUnavailable) that can be shown. Missing members keep their defaults: an older coordinator is no
+// error. Pure.
+[[nodiscard]] Error not_understood(const std::string& why);
+template <typename Document>
+[[nodiscard]] Result<Document> read_reply(std::string_view body) {
+  auto document = api::parse<Document>(body);
+  if (!document.ok()) return not_understood(document.error().message);
+  return document;
+}
 
 struct Address {
   std::string host = "127.0.0.1";
@@ -34,6 +46,11 @@ class CoordinatorClient {
   // 409 is a no; no connection and 5xx are kUnavailable.
   [[nodiscard]] Result<std::string> get(const std::string& target,
                                         Nanoseconds timeout = std::chrono::seconds(10)) const;
+  template <typename Document>
+  [[nodiscard]] Result<Document> read(const std::string& target) const {
+    TRIMTAB_TRY(const std::string body, get(target));
+    return read_reply<Document>(body);
+  }
   // Signed with who runs this command and, where it is given, why: the coordinator's audit log keeps both.
   [[nodiscard]] Result<std::string> post(const std::string& target, const std::string& body,
                                          const std::string& why = "") const;

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
 #include "base/numbers.hpp"
-#include "jobs/progress.hpp"
-#include "plans/plan_text.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -49,7 +45,7 @@ double busy_share(const api::LiveStream& stream) {
 }
 
 std::string streams_text(const std::vector<api::LiveRank>& ranks) {
-  TextTable table({{"rank", true}, {"stream", true}, {"compute", true}, {"communication", true}, {"copies", true}});
+  TextTable table({">rank", ">stream", ">compute", ">communication", ">copies"});
   std::size_t shown = 0;
   std::size_t all = 0;
   for (const api::LiveRank& rank : ranks) {
@@ -84,8 +80,7 @@ std::string busiest_text(const std::vector<api::LiveRank>& ranks, bool collectiv
   std::vector<api::BusyKernel> order;
   for (const auto& [name, kernel] : sums) order.push_back(kernel);
   std::ranges::stable_sort(order, std::greater(), &api::BusyKernel::share);
-  TextTable table(
-      {{collectives ? "collective" : "kernel"}, {"class"}, {"share", true}, {"count", true}, {"mean", true}});
+  TextTable table({collectives ? "collective" : "kernel", "class", ">share", ">count", ">mean"});
   for (std::size_t i = 0; i < std::min(order.size(), kMostKernels); ++i) {
     const api::BusyKernel& kernel = order[i];
     std::string name = printable(kernel.name);
@@ -100,18 +95,8 @@ std::string busiest_text(const std::vector<api::LiveRank>& ranks, bool collectiv
 
 std::string describe(const std::vector<api::LiveRank>& ranks) {
   if (ranks.empty()) return "no rank records anything (yet)\n";
-  TextTable table({{"rank", true},
-                   {"node"},
-                   {"step", true},
-                   {"steps/s", true},
-                   {"step time", true},
-                   {"compute", true},
-                   {"exposed comm", true},
-                   {"receiving", true},
-                   {"copies", true},
-                   {"idle", true},
-                   {"overlapped", true},
-                   {"from"}});
+  TextTable table({">rank", "node", ">step", ">steps/s", ">step time", ">compute", ">exposed comm", ">receiving",
+                   ">copies", ">idle", ">overlapped", "from"});
   for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) {
     const api::LiveRank& rank = ranks[i];
     std::vector<std::string> cells{std::to_string(rank.rank), printable(rank.node),
@@ -119,12 +104,11 @@ std::string describe(const std::vector<api::LiveRank>& ranks) {
     if (rank.steps_measured > 0) {
       const api::LiveShares shares = rank.shares.value_or(api::LiveShares{});
       const std::optional<double> received = receiving(rank);
-      for (std::string& cell : std::vector<std::string>{
-               format_fixed(rank.steps_per_second.value_or(0), 2), format_ms(rank.step_ms.value_or(0)),
-               percent(shares.computation), percent(shares.exposed_communication), received ? percent(*received) : "-",
-               percent(shares.exposed_copy), percent(shares.idle), percent(shares.overlapped_communication)}) {
-        cells.push_back(std::move(cell));
-      }
+      cells.insert(
+          cells.end(),
+          {format_fixed(rank.steps_per_second.value_or(0), 2), format_ms(rank.step_ms.value_or(0)),
+           percent(shares.computation), percent(shares.exposed_communication), received ? percent(*received) : "-",
+           percent(shares.exposed_copy), percent(shares.idle), percent(shares.overlapped_communication)});
     } else {
       cells.insert(cells.end(), 8, "-");
     }

@@ -1,25 +1,34 @@
 #include "jobs/run_job.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "jobs/interrupt.hpp"
-#include "jobs/job_state.hpp"
-#include "jobs/reply_document.hpp"
-#include "schema/api/status.hpp"
+#include "jobs/status_text.hpp"
 #include "schema/api/submission.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
-constexpr Nanoseconds kPoll = std::chrono::milliseconds(100);
+constexpr Nanoseconds kPoll = std::chrono::milliseconds(250);
+constexpr Nanoseconds kStopPoll = std::chrono::milliseconds(100);
+constexpr Nanoseconds kAbsence = std::chrono::seconds(30);
+// How long a job that was asked to stop may take.
+constexpr Nanoseconds kStopPatience = std::chrono::minutes(2);
+
+Error not_stopped(const std::string& name) {
+  return unavailable("the job " + name + " has not stopped in two minutes; 'trimtab status' shows what it does");
+}
 
 Result<bool> runs(const CoordinatorClient& client, const std::string& name) {
-  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
-  return std::any_of(cluster.jobs.begin(), cluster.jobs.end(),
-                     [&](const api::JobSummary& job) { return job.name == name && job.active; });
+  TRIMTAB_TRY(const auto cluster, client.read<api::ClusterStatus>("/v1/status"));
+  return std::ranges::any_of(cluster.jobs, [&](const api::JobSummary& job) { return job.name == name && job.active; });
 }
 
 Status stop_running(const CoordinatorClient& client, const std::string& name, const Clock& clock, Console& console) {
@@ -32,10 +41,8 @@ Status stop_running(const CoordinatorClient& client, const std::string& name, co
   const Nanoseconds end = clock.monotonic() + kStopPatience;
   while (running) {
     if (InterruptGuard::interrupted()) return unavailable("interrupted; the job " + name + " was asked to stop");
-    if (clock.monotonic() > end) {
-      return unavailable("the job " + name + " has not stopped in two minutes; 'trimtab status' shows what it does");
-    }
-    std::this_thread::sleep_for(kPoll);
+    if (clock.monotonic() > end) return not_stopped(name);
+    std::this_thread::sleep_for(kStopPoll);
     TRIMTAB_TRY(running, runs(client, name));
   }
   return {};
@@ -46,13 +53,12 @@ bool was_running(const std::string& reply) {
   return job.ok() && job->was_running.value_or(false);
 }
 
-}  // namespace
-
-Status submit_job(const Session& session, const Job& job, const Submission& how, const Clock& clock, Console& console) {
+Status submit(const Session& session, const Job& job, const Submission& how, const Clock& clock, Console& console) {
   const CoordinatorClient& client = session.client();
   if (how.replace) TRIMTAB_TRY_STATUS(stop_running(client, job.name, clock, console));
-  const api::Submission submission{{to_json(job)}, how.verb == "tune"};
-  const auto reply = client.post(how.target, api::to_json(submission));
+  const bool tunes = how.verb == "tune";
+  const auto reply =
+      client.post(tunes ? "/v1/jobs" : "/v1/profile", api::to_json(api::Submission{{to_json(job)}, tunes}));
   if (!reply.ok() && reply.error().kind == ErrorKind::kNo) {
     return no(reply.error().message + "; 'trimtab " + how.verb + " --job " + how.path + session.flag() +
               " --replace' does so and starts this one. Or give this one another name");
@@ -63,6 +69,118 @@ Status submit_job(const Session& session, const Job& job, const Submission& how,
                 << "following it\n";
   }
   return {};
+}
+
+// Columns of the terminal behind standard error; 100 where there is none.
+std::size_t terminal_width() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 100;
+  return size.ws_col - 1U;  // a full last column would wrap
+}
+
+class Follower {
+ public:
+  Follower(const CoordinatorClient& client, const std::string& name, LiveOutput& output, const Clock& clock)
+      : client_(client), name_(name), output_(output), clock_(clock) {}
+
+  Result<Followed> run() {
+    heard_ = clock_.monotonic();
+    while (true) {
+      const Status status = poll();
+      if (!status.ok() && status.error().kind != ErrorKind::kUnavailable) return status.error();
+      if (!status.ok() && clock_.monotonic() - heard_ > kAbsence) return wrap("lost the coordinator", status.error());
+      if (status.ok()) heard_ = clock_.monotonic();
+      if (status.ok() && has_ended()) return followed_;
+      TRIMTAB_TRY_STATUS(heed_interrupt());
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+
+ private:
+  // Who has asked the job to stop waits for its end.
+  [[nodiscard]] bool has_ended() const {
+    const api::Job& job = followed_.last;
+    if (is_halted(job)) return !followed_.interrupted;
+    return (!job.active || (trains_on(job) && !followed_.interrupted)) && job.report_complete;
+  }
+
+  Status poll() {
+    // The state first: events that end the job are then surely among those asked for next.
+    TRIMTAB_TRY(followed_.last, client_.read<api::Job>(job_target(name_)));
+    TRIMTAB_TRY(const std::string events, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
+    // Trials before events: what follows a trial's end is an event.
+    TRIMTAB_TRY_STATUS(print_trials());
+    TRIMTAB_TRY_STATUS(print_events(events));
+    output_.refresh(progress_line(followed_.last, terminal_width()));
+    return {};
+  }
+
+  Status print_events(const std::string& body) {
+    TRIMTAB_TRY(const api::Events events, read_reply<api::Events>(body));
+    for (const api::Event& event : events.events) {
+      sequence_ = std::max(sequence_, event.sequence);
+      // Trials are printed below, with their plans.
+      if (event.kind != "trial") output_.line(event.kind + ": " + printable(event.text));
+    }
+    return {};
+  }
+
+  Status print_trials() {
+    if (followed_.last.trials == 0) return {};
+    TRIMTAB_TRY(const auto trials, client_.read<api::Trials>(job_target(name_, "/trials")));
+    for (const api::Trial& trial : trials.trials) {
+      if (is_over(trial) && printed_.insert(trial.id).second) output_.line(trial_line(trial));
+    }
+    return {};
+  }
+
+  Status heed_interrupt() {
+    if (!InterruptGuard::interrupted()) return {};
+    if (!followed_.interrupted) {
+      followed_.interrupted = true;
+      asked_ = clock_.monotonic();
+      output_.line("interrupted: asking the job to stop (once more to leave it alone)");
+      const auto reply = client_.post(job_target(name_, "/stop"), "");
+      if (!reply.ok()) output_.line(reply.error().message);
+    }
+    if (clock_.monotonic() - asked_ < kStopPatience) return {};
+    return not_stopped(name_);
+  }
+
+  const CoordinatorClient& client_;
+  const std::string& name_;
+  LiveOutput& output_;
+  const Clock& clock_;
+  Followed followed_;
+  std::int64_t sequence_ = 0;
+  std::set<std::int64_t> printed_;
+  Nanoseconds heard_{0};
+  Nanoseconds asked_{0};
+};
+
+}  // namespace
+
+void LiveOutput::line(std::string_view text) {
+  finish();
+  stream_ << text << std::endl;  // flushed: people and pipes read it while the job runs
+}
+
+void LiveOutput::refresh(const std::string& text) {
+  if (!terminal_ || text == shown_) return;
+  stream_ << "\r\x1b[K" << text << std::flush;
+  shown_ = text;
+}
+
+void LiveOutput::finish() {
+  if (!shown_.empty()) stream_ << "\r\x1b[K" << std::flush;
+  shown_.clear();
+}
+
+Result<Followed> run_job(const Session& session, const Job& job, const Submission& how, const Clock& clock,
+                         Console& console) {
+  TRIMTAB_TRY_STATUS(submit(session, job, how, clock, console));
+  LiveOutput output(console.err, console.err_is_terminal);
+  return Follower(session.client(), job.name, output, clock).run();
 }
 
 Status judge(const Followed& followed) {

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "daemons/embedded.hpp"
-#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
 
 namespace trimtab::cli {
@@ -22,8 +21,7 @@ std::string plural(std::int64_t count) {
 
 // A job waits for devices that may still come; where none can come of themselves that would be for ever.
 Status check_devices(const CoordinatorClient& client, std::int32_t needed, bool may_grow, Console& console) {
-  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
+  TRIMTAB_TRY(const auto cluster, client.read<api::ClusterStatus>("/v1/status"));
   const std::int64_t found = connected_devices(cluster);
   if (found >= needed) return {};
   const std::string message = "the job needs " + plural(needed) + ", but the cluster has " + plural(found);
@@ -98,8 +96,7 @@ Session::~Session() {
 }
 
 Result<std::string> chosen_job(const CoordinatorClient& client, const std::string& wanted) {
-  TRIMTAB_TRY(const std::string body, client.get("/v1/status"));
-  TRIMTAB_TRY(const api::ClusterStatus cluster, read_reply<api::ClusterStatus>(body));
+  TRIMTAB_TRY(const auto cluster, client.read<api::ClusterStatus>("/v1/status"));
   return choose_job(cluster, wanted);
 }
 

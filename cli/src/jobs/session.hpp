@@ -2,10 +2,6 @@
 
 // A coordinator to work with: the one that was named, the one that is up, or one of our own that ends with us.
 
-#include <memory>
-#include <string>
-
-#include "base/clock.hpp"
 #include "jobs/coordinator_client.hpp"
 #include "verbs/verb.hpp"
 

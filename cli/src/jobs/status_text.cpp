@@ -1,18 +1,24 @@
 #include "jobs/status_text.hpp"
 
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "arguments.hpp"
 #include "base/numbers.hpp"
 #include "base/units.hpp"
-#include "jobs/change_text.hpp"
-#include "jobs/job_state.hpp"
-#include "jobs/overhead_text.hpp"
-#include "jobs/progress.hpp"
-#include "nearest.hpp"
 #include "plans/plan_text.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
+
+// Nothing where there is none, or one that this release cannot read.
+std::optional<Plan> plan_of(const api::CarriedPlan& carried) {
+  auto plan = parse_plan(carried.json, "plan");
+  return plan.ok() ? std::optional(std::move(plan).value()) : std::nullopt;
+}
 
 std::string steps_of(const api::JobSummary& job) {
   return std::to_string(job.step) + (job.steps > 0 ? "/" + std::to_string(job.steps) : "");
@@ -28,26 +34,110 @@ std::string remark_of(const api::JobSummary& job) {
                                     : "");
 }
 
-std::string ratio_text(const api::Trial& trial) {
-  if (trial.measured_ms <= 0) return "-";
+// "1.15", `behind_ratio`, "1.11 to 1.19".
+std::string ratio_text(const api::Trial& trial, const char* behind_ratio) {
   const api::Ratio ratio = trial.speedup.value_or(api::Ratio{});
-  return format_fixed(ratio.ratio, 2) + " (" + format_fixed(ratio.low.value_or(1), 2) + " to " +
+  return format_fixed(ratio.ratio, 2) + behind_ratio + format_fixed(ratio.low.value_or(1), 2) + " to " +
          format_fixed(ratio.high.value_or(1), 2) + ")";
+}
+
+std::string verdict(const api::Trial& trial) {
+  std::string text = trial.state.text();
+  if (!trial.reason.empty()) text += ", " + trial.reason;
+  if (trial.measured_ms > 0) text += " (" + ratio_text(trial, "x, ");
+  const std::string message = trial.message.value_or("");
+  return message.empty() ? text : text + ": " + message;
+}
+
+// ", of which the snapshot 90 ms, moving state 40 ms"
+std::string parts_text(const api::SwitchPhases& phases) {
+  std::string text;
+  api::SwitchPhases::fields([&](std::string_view, auto part, api::Presence, std::string_view words) {
+    if (phases.*part > 0)
+      text += (text.empty() ? ", of which " : ", ") + std::string(words) + " " + format_ms(phases.*part);
+  });
+  return text;
+}
+
+// "2026-03-01 14:05:09Z".
+std::string utc(std::int64_t wall_ns) {
+  const std::time_t seconds = wall_ns / 1'000'000'000;
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return "?";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%SZ", &parts)};
 }
 
 }  // namespace
 
+bool trains_on(const api::JobSummary& job) {
+  return job.active && job.phase == Phase::kTraining && job.doing == Doing::kNothing;
+}
+
+bool is_halted(const api::JobSummary& job) {
+  return job.active && job.doing == Doing::kHalted;
+}
+
+bool is_over(const api::Trial& trial) {
+  return trial.state == TrialState::kFailed || trial.state == TrialState::kAdopted ||
+         trial.state == TrialState::kRejected;
+}
+
+std::string progress_bar(std::int64_t done, std::int64_t total, int columns) {
+  const std::int64_t bounded = std::clamp<std::int64_t>(done, 0, std::max<std::int64_t>(total, 0));
+  const auto filled = static_cast<std::size_t>(total > 0 ? bounded * columns / total : 0);
+  const std::string whole = std::to_string(total);
+  const std::string part = std::to_string(bounded);
+  return "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(columns) - filled, '-') + "] " +
+         std::string(whole.size() - std::min(whole.size(), part.size()), ' ') + part + "/" + whole;
+}
+
+std::string progress_line(const api::JobSummary& job, std::size_t width) {
+  std::string text = job.phase.text();
+  const api::Progress& progress = job.progress;
+  if (progress.total > 0) text += " " + progress_bar(progress.done, progress.total, 24) + " " + progress.what;
+  if (job.step > 0) {
+    text += "  step " + steps_of(job);
+    if (job.step_ms > 0) text += "  " + format_ms(job.step_ms);
+    if (job.loss) text += "  loss " + format_fixed(*job.loss, 4);
+  }
+  return cut(printable(text), width);
+}
+
+std::string trial_line(const api::Trial& trial) {
+  const auto plan = plan_of(trial.plan);
+  std::string text = "trial " + std::to_string(trial.id) + ": " + (plan ? one_line(*plan) : "plan not known") +
+                     ": predicted " + format_ms(trial.predicted_ms);
+  if (trial.measured_ms > 0) {
+    text += ", measured " + format_ms(trial.measured_ms) + " beside " + format_ms(trial.incumbent_ms.value_or(0));
+  }
+  return printable(text + ": " + verdict(trial));
+}
+
+std::string overhead_text(const api::Overhead& overhead) {
+  const double share = overhead.allowed_share;
+  const std::string allowed = share > 0 ? " (" + format_percent(share) + " are allowed)" : "";
+  return format_ms(overhead.ms) + ", " + format_percent(overhead.share) + " of the time that the job takes" + allowed;
+}
+
+std::string change_text(double ms, const api::SwitchPhases& phases) {
+  return format_ms(ms) + parts_text(phases);
+}
+
+bool is_told(const api::SwitchPhases& phases) {
+  return !parts_text(phases).empty();
+}
+
 std::string describe(const api::ClusterStatus& cluster) {
   std::string text = "coordinator " + cluster.release + ", up " + format_ms(cluster.uptime_s * 1000) + "\n\n";
-  TextTable nodes({{"node"}, {"state"}, {"devices", true}, {"memory", true}, {"fingerprint"}});
+  TextTable nodes({"node", "state", ">devices", ">memory", "fingerprint"});
   for (const api::Node& node : cluster.nodes) {
     const std::string tenant = node.tenant == "*" ? "" : ", for tenant " + printable(node.tenant) + " alone";
     nodes.add({node.name, node.state + (node.kill_switch ? ", kill switch thrown" : "") + tenant,
                std::to_string(node.devices), format_bytes(node.memory_bytes), node.fingerprint});
   }
   text += nodes.empty() ? "no nodes\n" : nodes.str();
-  TextTable jobs(
-      {{"job"}, {"mode"}, {"phase"}, {"step", true}, {"step time", true}, {"loss", true}, {"trials", true}, {""}});
+  TextTable jobs({"job", "mode", "phase", ">step", ">step time", ">loss", ">trials", ""});
   for (const api::JobSummary& job : cluster.jobs) {
     jobs.add({job.name, job.mode, job.phase.text(), steps_of(job), job.step_ms > 0 ? format_ms(job.step_ms) : "-",
               job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", std::to_string(job.trials), remark_of(job)});
@@ -66,32 +156,31 @@ std::string describe(const api::Job& job) {
 }
 
 std::string describe(const std::vector<api::Trial>& trials) {
-  TextTable table({{"trial", true},
-                   {"predicted", true},
-                   {"measured", true},
-                   {"speed-up", true},
-                   {"state"},
-                   {"reason"},
-                   {"switch", true},
-                   {"plan"}});
-  for (const api::Trial& trial : trials) {
-    const double switch_ms = trial.switch_ms.value_or(0);
-    const auto plan = plan_of(trial.plan);
-    table.add({std::to_string(trial.id), format_ms(trial.predicted_ms),
-               trial.measured_ms > 0 ? format_ms(trial.measured_ms) : "-", ratio_text(trial), trial.state.text(),
-               printable(trial.reason), switch_ms > 0 ? format_ms(switch_ms) : "-", plan ? one_line(*plan) : ""});
-  }
-  if (table.empty()) return "no trials yet\n";
+  TextTable table({">trial", ">predicted", ">measured", ">speed-up", "state", "reason", ">switch", "plan"});
   std::string changes;
   for (const api::Trial& trial : trials) {
+    const double change_ms = trial.switch_ms.value_or(0);
+    const bool measured = trial.measured_ms > 0;
+    const auto plan = plan_of(trial.plan);
+    table.add({std::to_string(trial.id), format_ms(trial.predicted_ms), measured ? format_ms(trial.measured_ms) : "-",
+               measured ? ratio_text(trial, " (") : "-", trial.state.text(), printable(trial.reason),
+               change_ms > 0 ? format_ms(change_ms) : "-", plan ? one_line(*plan) : ""});
     const api::SwitchPhases phases = trial.switch_phases_ms.value_or(api::SwitchPhases{});
     if (!is_told(phases)) continue;
     const std::int64_t paid = trial.break_even_steps.value_or(0);
-    changes += "the change to trial " + std::to_string(trial.id) + "'s plan took " +
-               change_text(trial.switch_ms.value_or(0), phases) +
+    changes += "the change to trial " + std::to_string(trial.id) + "'s plan took " + change_text(change_ms, phases) +
                (paid > 0 ? "; it has paid after " + std::to_string(paid) + " steps" : "") + "\n";
   }
-  return table.str() + changes;
+  return table.empty() ? "no trials yet\n" : table.str() + changes;
+}
+
+std::string describe(const std::vector<api::AuditEntry>& entries) {
+  TextTable table({"when (UTC)", "who", "job", "what", "why"});
+  for (const api::AuditEntry& entry : entries) {
+    table.add(
+        {utc(entry.at_ns), printable(entry.who), printable(entry.job), printable(entry.what), printable(entry.why)});
+  }
+  return table.empty() ? "the audit log is empty\n" : table.str();
 }
 
 Result<std::string> choose_job(const api::ClusterStatus& cluster, const std::string& wanted) {
@@ -104,13 +193,11 @@ Result<std::string> choose_job(const api::ClusterStatus& cluster, const std::str
   }
   if (wanted.empty() && names.size() == 1) return names.front();
   if (wanted.empty() && active.size() == 1) return active.front();
-  std::string known;
-  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
   if (names.empty())
     return bad_input("the coordinator knows no job yet; hand one in with 'trimtab tune --job job.toml'");
-  if (wanted.empty()) return bad_input("several jobs are known, name one with --job: " + known);
-  return bad_input("--job: there is no job '" + wanted + "'" + did_you_mean(wanted, names) + " Known are: " + known +
-                   ".");
+  if (wanted.empty()) return bad_input("several jobs are known, name one with --job: " + joined(names));
+  return bad_input("--job: there is no job '" + wanted + "'" + did_you_mean(wanted, names) +
+                   " Known are: " + joined(names) + ".");
 }
 
 }  // namespace trimtab::cli

@@ -1,12 +1,12 @@
 #include "plans/plan_text.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <numeric>
-#include <utility>
 
+#include "arguments.hpp"
 #include "base/units.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -17,12 +17,6 @@ constexpr std::int32_t kDrawingColumns = 60;
 std::int32_t total(const std::vector<Range>& ranges) {
   return std::accumulate(ranges.begin(), ranges.end(), 0,
                          [](std::int32_t sum, const Range& range) { return sum + range.size(); });
-}
-
-std::string devices_of(const Stage& stage) {
-  std::string text;
-  for (const std::int32_t device : stage.devices) text += (text.empty() ? "" : ",") + std::to_string(device);
-  return text;
 }
 
 std::string sharding(const Segment& segment) {
@@ -56,12 +50,9 @@ std::string operator_names(const Range& range, const Model& model) {
 }
 
 bool recomputes(const Stage& stage, std::int32_t index) {
-  for (const Segment& segment : stage.segments) {
-    for (const Range& range : segment.recompute) {
-      if (range.contains(index)) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(stage.segments, [&](const Segment& segment) {
+    return std::ranges::any_of(segment.recompute, [&](const Range& range) { return range.contains(index); });
+  });
 }
 
 std::string bar(const Stage& stage, std::int32_t operators, std::int32_t columns) {
@@ -77,14 +68,84 @@ std::string bar(const Stage& stage, std::int32_t operators, std::int32_t columns
 std::string buckets(const Plan& plan) {
   const auto found = plan.target_knobs.find("bucket_bytes");
   if (found == plan.target_knobs.end()) return "";
-  Bytes bytes = 0;
-  const std::string& text = found->second;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return error == std::errc{} && bytes > 0 ? "; buckets of " + format_bytes(bytes) : "";
+  const Bytes bytes = number_in<Bytes>(found->second).value_or(0);
+  return bytes > 0 ? "; buckets of " + format_bytes(bytes) : "";
 }
 
 std::string counted(std::int32_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string sub_batches_text(const Schedule& schedule) {
+  if (schedule.sub_batches < 2) return "";
+  return ", " + std::to_string(schedule.sub_batches) + " sub-batches" + (schedule.cross_pass ? " across passes" : "") +
+         (schedule.recompute_after_communication ? ", recompute after communication" : "");
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+std::string yes_no(bool value) {
+  return value ? "yes" : "no";
+}
+
+void add_switches(Fields& fields, const std::string& path, const Switches& switches) {
+  const auto add = [&](const char* name, const std::vector<Range>& ranges) {
+    fields.emplace_back(path + name, describe(normalized(ranges)));
+  };
+  add("offload_hidden", switches.offload_hidden);
+  add("partition_parameters", switches.partition_parameters);
+  add("lazy_prefetch", switches.lazy_prefetch);
+  add("economical_forward", switches.economical_forward);
+  add("economical_backward", switches.economical_backward);
+  add("segment_sync", switches.segment_sync);
+  fields.emplace_back(path + "offload_optimizer", yes_no(switches.offload_optimizer));
+}
+
+void add_segment(Fields& fields, const std::string& path, const Segment& segment) {
+  const bool sharded = segment.sharded != ShardedLevel::kNone;
+  const std::int32_t degree = segment.sharded_degree == 0 ? segment.dp : segment.sharded_degree;
+  fields.emplace_back(path + "operators", describe(segment.operators));
+  fields.emplace_back(path + "dp", std::to_string(segment.dp));
+  fields.emplace_back(path + "tp", std::to_string(segment.tp));
+  fields.emplace_back(path + "cp", std::to_string(segment.cp));
+  fields.emplace_back(path + "sharded", std::string(describe(segment.sharded)));
+  fields.emplace_back(path + "sharded_degree", sharded ? std::to_string(degree) : "-");
+  // The order of tensor-parallel ranks means nothing without tensor parallelism.
+  fields.emplace_back(path + "tp_consecutive", segment.tp > 1 ? yes_no(segment.tp_consecutive) : "-");
+  fields.emplace_back(path + "recompute", describe(normalized(segment.recompute)));
+  fields.emplace_back(path + "alternate_dimension", describe(normalized(segment.alternate_dimension)));
+  add_switches(fields, path + "switches.", segment.switches);
+}
+
+void add_stage(Fields& fields, const std::string& path, const Stage& stage) {
+  fields.emplace_back(path + "devices", devices_of(stage, ","));
+  for (std::size_t i = 0; i < stage.segments.size(); ++i) {
+    add_segment(fields, path + "segments[" + std::to_string(i) + "].", stage.segments[i]);
+  }
+}
+
+// Every field of a plan with its meaning as text, in document order.
+Fields fields_of(const Plan& plan) {
+  Fields fields{{"model", plan.model},
+                {"global_batch", std::to_string(plan.global_batch)},
+                {"microbatch", std::to_string(plan.microbatch)},
+                {"schedule.kind", std::string(describe(plan.schedule.kind))},
+                {"schedule.transfers", std::string(describe(plan.schedule.transfers))},
+                {"schedule.sliced_microbatches", std::to_string(plan.schedule.sliced_microbatches)},
+                {"schedule.sub_batches", std::to_string(plan.schedule.sub_batches)},
+                {"schedule.cross_pass", yes_no(plan.schedule.cross_pass)},
+                {"schedule.recompute_after_communication", yes_no(plan.schedule.recompute_after_communication)},
+                {"stages", std::to_string(plan.stages.size())}};
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    add_stage(fields, "stages[" + std::to_string(i) + "].", plan.stages[i]);
+  }
+  for (const auto& [knob, json] : plan.target_knobs) fields.emplace_back("target_knobs." + knob, json);
+  return fields;
+}
+
+std::string value_in(const Fields& fields, const std::string& field) {
+  const auto found = std::ranges::find(fields, field, &Fields::value_type::first);
+  return found == fields.end() ? "-" : found->second;
 }
 
 }  // namespace
@@ -94,39 +155,25 @@ std::string describe(const Range& range) {
 }
 
 std::string describe(const std::vector<Range>& ranges) {
-  std::string text;
-  for (const Range& range : ranges) text += (text.empty() ? "" : " ") + describe(range);
-  return text.empty() ? "-" : text;
+  return ranges.empty() ? "-" : joined(ranges, " ", [](const Range& range) { return describe(range); });
 }
 
 std::string_view describe(ShardedLevel level) {
-  switch (level) {
-    case ShardedLevel::kNone:
-      return "none";
-    case ShardedLevel::kOptimizer:
-      return "optimizer";
-    case ShardedLevel::kGradients:
-      return "gradients";
-    case ShardedLevel::kParameters:
-      return "parameters";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 4> kNames{"none", "optimizer", "gradients", "parameters"};
+  return kNames.at(static_cast<std::size_t>(level));
 }
 
 std::string_view describe(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::k1F1B:
-      return "1f1b";
-    case ScheduleKind::kGPipe:
-      return "gpipe";
-    case ScheduleKind::kInterleaved:
-      return "interleaved";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 3> kNames{"1f1b", "gpipe", "interleaved"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 std::string_view describe(Transfers transfers) {
   return transfers == Transfers::kEager ? "eager" : "blocking";
+}
+
+std::string devices_of(const Stage& stage, std::string_view between) {
+  return joined(stage.devices, between, [](std::int32_t device) { return std::to_string(device); });
 }
 
 std::string one_line(const Plan& plan) {
@@ -140,13 +187,12 @@ std::string one_line(const Plan& plan) {
 }
 
 std::string plan_table(const Plan& plan, const Model* model) {
-  std::vector<Column> columns{{"stage", true}, {"devices"},  {"operators"}, {"dp", true},
-                              {"tp", true},    {"cp", true}, {"sharded"},   {"recompute"}};
-  if (model != nullptr) columns.push_back({"names"});
+  std::vector<Column> columns{">stage", "devices", "operators", ">dp", ">tp", ">cp", "sharded", "recompute"};
+  if (model != nullptr) columns.emplace_back("names");
   TextTable table(std::move(columns));
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     for (const Segment& segment : plan.stages[stage].segments) {
-      std::vector<std::string> row{std::to_string(stage),       devices_of(plan.stages[stage]),
+      std::vector<std::string> row{std::to_string(stage),       devices_of(plan.stages[stage], ","),
                                    describe(segment.operators), std::to_string(segment.dp),
                                    std::to_string(segment.tp),  std::to_string(segment.cp),
                                    sharding(segment),           describe(normalized(segment.recompute))};
@@ -164,26 +210,16 @@ std::string plan_drawing(const Plan& plan) {
   // At least one column for each operator as long as they fit, else a sample of them.
   const std::int32_t columns =
       operators <= kDrawingColumns ? operators * (kDrawingColumns / operators) : kDrawingColumns;
-  TextTable table({{"", true}, {""}, {""}, {""}});
+  TextTable table({">", "", "", ""});
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     table.add({"stage " + std::to_string(i), "|" + bar(stage, operators, columns) + "|",
                counted(stage.operators().size(), "operator"),
-               (stage.devices.size() == 1 ? "on device " : "on devices ") + devices_of(stage)});
+               (stage.devices.size() == 1 ? "on device " : "on devices ") + devices_of(stage, ",")});
   }
   const std::string text = table.str(2);
   return text.substr(text.find('\n') + 1);  // the columns have no titles
 }
-
-namespace {
-
-std::string sub_batches_text(const Schedule& schedule) {
-  if (schedule.sub_batches < 2) return "";
-  return ", " + std::to_string(schedule.sub_batches) + " sub-batches" + (schedule.cross_pass ? " across passes" : "") +
-         (schedule.recompute_after_communication ? ", recompute after communication" : "");
-}
-
-}  // namespace
 
 std::string describe(const Plan& plan, const Model* model) {
   const std::string microbatches =
@@ -193,6 +229,21 @@ std::string describe(const Plan& plan, const Model* model) {
           " (" + microbatches + "), schedule " + std::string(describe(plan.schedule.kind)) + ", " +
           std::string(describe(plan.schedule.transfers)) + " transfers" + sub_batches_text(plan.schedule) + "\n\n";
   return text + plan_drawing(plan) + "  ('#' keeps activations, 'r' recomputes them)\n\n" + plan_table(plan, model);
+}
+
+std::vector<PlanChange> differences(const Plan& before, const Plan& after) {
+  const Fields old_fields = fields_of(before);
+  const Fields new_fields = fields_of(after);
+  std::vector<PlanChange> changes;
+  for (const auto& [field, value] : old_fields) {
+    const std::string now = value_in(new_fields, field);
+    if (now != value) changes.push_back({field, value, now});
+  }
+  for (const auto& [field, value] : new_fields) {
+    const bool known = std::ranges::find(old_fields, field, &Fields::value_type::first) != old_fields.end();
+    if (!known && value != "-") changes.push_back({field, "-", value});
+  }
+  return changes;
 }
 
 }  // namespace trimtab::cli

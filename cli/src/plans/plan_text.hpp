@@ -16,6 +16,8 @@ namespace trimtab::cli {
 [[nodiscard]] std::string_view describe(ShardedLevel level);
 [[nodiscard]] std::string_view describe(ScheduleKind kind);
 [[nodiscard]] std::string_view describe(Transfers transfers);
+// "0,1"
+[[nodiscard]] std::string devices_of(const Stage& stage, std::string_view between);
 
 // "microbatch 4; [0, 27) dp1 tp2 rc13 | [27, 55) dp2 optimizer/2": fits beside other columns.
 [[nodiscard]] std::string one_line(const Plan& plan);

@@ -3,22 +3,15 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
 std::string stages_table(const Prediction& prediction) {
-  TextTable table({{"stage", true},
-                   {"forward", true},
-                   {"backward", true},
-                   {"recompute", true},
-                   {"exposed comm.", true},
-                   {"gradient sync", true},
-                   {"optimizer", true},
-                   {"bubble", true},
-                   {"memory", true}});
+  TextTable table({">stage", ">forward", ">backward", ">recompute", ">exposed comm.", ">gradient sync", ">optimizer",
+                   ">bubble", ">memory"});
   for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
     const StagePrediction& stage = prediction.stages[i];
     table.add({std::to_string(i), format_ms(stage.forward_ms), format_ms(stage.backward_ms),
@@ -46,8 +39,8 @@ std::string not_priced(const Prediction& prediction) {
   const std::size_t more = prediction.missing_costs.size() - 1;
   std::string text = std::string(kNotPriced) + ": missing is " + first;
   if (more > 0) text += ", and " + std::to_string(more) + " more";
-  const bool measurable = std::any_of(prediction.missing_costs.begin(), prediction.missing_costs.end(),
-                                      [](const std::string& name) { return name.find("(benchmark: ") != name.npos; });
+  const bool measurable = std::ranges::any_of(
+      prediction.missing_costs, [](const std::string& name) { return name.find("(benchmark: ") != name.npos; });
   if (measurable) text += "; 'trimtab profile' measures costs, --allow-estimates makes them from those that are known";
   text += "\n";
   if (prediction.bottleneck.resource == "memory") {
@@ -57,7 +50,7 @@ std::string not_priced(const Prediction& prediction) {
 }
 
 std::string memory_table(const Prediction& prediction) {
-  TextTable table({{"stage", true}, {"memory", true}});
+  TextTable table({">stage", ">memory"});
   for (std::size_t i = 0; i < prediction.stages.size(); ++i) {
     table.add({std::to_string(i), format_bytes(prediction.stages[i].memory_bytes)});
   }
@@ -109,9 +102,7 @@ std::string explain(const Prediction& prediction, const Plan& plan) {
 
 std::string rests_on_text(const std::vector<std::string>& lines) {
   if (lines.empty()) return "";
-  std::string text = "What each cost rests on:\n";
-  for (const std::string& line : lines) text += "  " + line + "\n";
-  return text;
+  return "What each cost rests on:\n  " + joined(lines, "\n  ") + "\n";
 }
 
 }  // namespace trimtab::cli

@@ -2,11 +2,6 @@
 
 // The flags that search, evaluate and plan check share: model, cluster, costs, cost model.
 
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "documents.hpp"
 #include "tuner/cost_model.hpp"
 #include "verbs/verb.hpp"
@@ -37,12 +32,6 @@ struct PricedInputs {
 
 // Refuses a plan that breaks a rule, or sets knobs that the cost model does not price, naming each.
 [[nodiscard]] Status check_plan(const std::string& path, const Plan& plan, const tuner::CostModel& cost_model);
-
-// "a|b|c" for help and completion.
-[[nodiscard]] std::string joined(const std::vector<std::string_view>& names);
-// Refuses a value that is not among `known`, listing them.
-[[nodiscard]] Status check_choice(const std::string& flag, const std::string& value,
-                                  const std::vector<std::string_view>& known);
 
 // The broken rules as one error text: a line each.
 [[nodiscard]] std::string rules_text(const std::string& path, const std::vector<std::string>& broken);

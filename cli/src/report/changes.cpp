@@ -1,5 +1,4 @@
-#include <charconv>
-
+#include "arguments.hpp"
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
 #include "report/sections.hpp"
@@ -29,20 +28,13 @@ std::string resize_sentence(const api::Resize& resize) {
   return went_on(resize) + (resize.outcome.empty() ? "." : ": " + resize.outcome + ".");
 }
 
-// Trials of other tools may have ids that are no numbers: nothing is known of their order.
-std::optional<std::int64_t> number_of(const std::string& id) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
-  if (error != std::errc() || end != id.data() + id.size()) return std::nullopt;
-  return number;
-}
-
 // Whether this trial is the first that was made after so many.
+// Trials of other tools may have ids that are no numbers: nothing is known of their order.
 bool is_first_after(const ReportData& report, std::size_t trial, std::optional<std::int64_t> trials_before) {
-  const auto id = number_of(report.trials[trial].id);
+  const auto id = number_in<std::int64_t>(report.trials[trial].id);
   if (!id || !trials_before || *id <= *trials_before) return false;
   if (trial == 0) return true;
-  const auto previous = number_of(report.trials[trial - 1].id);
+  const auto previous = number_in<std::int64_t>(report.trials[trial - 1].id);
   return previous && *previous <= *trials_before;
 }
 

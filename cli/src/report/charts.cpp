@@ -33,6 +33,10 @@ double step_of(const std::vector<double>& values) {
   return values.size() > 1 ? values[1] - values[0] : 1;
 }
 
+Svg frame(const char* title, const std::string& description) {
+  return {kLeft + kWidth + 14, kTop + kHeight + 42, title, description};
+}
+
 void draw_y_axis(Svg& svg, const Scale& y, const std::string& title) {
   const std::vector<double> values = ticks(y.low, y.high, 5);
   for (const double value : values) {
@@ -130,8 +134,7 @@ void draw_changes(Svg& svg, const std::vector<Attempt>& attempts, const Scale& x
   }
 }
 
-}  // namespace
-
+// Measured against predicted time, before and after calibration; "" without a trial that has both.
 std::string scatter_chart(const ReportData& report) {
   const std::vector<Point> points = points_of(report);
   if (points.empty()) return "";
@@ -143,9 +146,9 @@ std::string scatter_chart(const ReportData& report) {
   }
   const Scale x = scale_over(values, kLeft, kLeft + kWidth);
   const Scale y{x.low, x.high, kTop + kHeight, kTop};
-  Svg svg(kLeft + kWidth + 14, kTop + kHeight + 42, "Predicted and measured time",
-          "Measured over predicted iteration time of " + std::to_string(points.size()) +
-              " plans; on the dashed line a prediction is exact.");
+  Svg svg = frame("Predicted and measured time", "Measured over predicted iteration time of " +
+                                                     std::to_string(points.size()) +
+                                                     " plans; on the dashed line a prediction is exact.");
   draw_y_axis(svg, y, "measured ms");
   draw_x_axis(svg, x, ticks(x.low, x.high, 5), "predicted ms");
   svg.line(x(x.low), y(x.low), x(x.high), y(x.high), "ideal");
@@ -159,6 +162,7 @@ std::string scatter_chart(const ReportData& report) {
   return svg.str();
 }
 
+// Measured time of each trial and of the incumbent; "" without a measured trial.
 std::string convergence_chart(const ReportData& report) {
   const std::vector<Attempt> attempts = attempts_of(report);
   std::vector<double> values;
@@ -169,9 +173,9 @@ std::string convergence_chart(const ReportData& report) {
   if (report.trials.empty() || values.empty()) return "";
   const Scale y = scale_over(values, kTop + kHeight, kTop);
   const Scale x{-0.5, static_cast<double>(attempts.size()) - 0.5, kLeft, kLeft + kWidth};
-  Svg svg(kLeft + kWidth + 14, kTop + kHeight + 42, "Time of each trial",
-          "Measured iteration time of the initial plan and of " + std::to_string(report.trials.size()) +
-              " trials, with 95 % intervals; the line is the incumbent's.");
+  Svg svg = frame("Time of each trial", "Measured iteration time of the initial plan and of " +
+                                            std::to_string(report.trials.size()) +
+                                            " trials, with 95 % intervals; the line is the incumbent's.");
   draw_y_axis(svg, y, "measured ms");
   std::vector<double> whole = ticks(0, static_cast<double>(attempts.size()) - 1, 8);
   std::erase_if(whole, [](double value) { return value != std::floor(value); });
@@ -192,6 +196,8 @@ std::string convergence_chart(const ReportData& report) {
   return svg.str();
 }
 
+}  // namespace
+
 std::string loss_chart(const api::LossCheck& loss) {
   std::vector<double> losses;
   std::vector<double> steps;
@@ -206,12 +212,11 @@ std::string loss_chart(const api::LossCheck& loss) {
   const Scale y = scale_over(losses, kTop + kHeight, kTop);
   const auto [first, last] = std::minmax_element(steps.begin(), steps.end());
   const Scale x{*first, std::max(*last, *first + 1), kLeft, kLeft + kWidth};
-  Svg svg(kLeft + kWidth + 14, kTop + kHeight + 42, "Training loss",
-          "Loss of each step of the tuned run and of the untuned one.");
+  Svg svg = frame("Training loss", "Loss of each step of the tuned run and of the untuned one.");
   draw_y_axis(svg, y, "loss");
   draw_x_axis(svg, x, ticks(x.low, x.high, 6), "step");
   const auto draw = [&](const std::vector<api::LossPoint>& curve, const char* css_class) {
-    std::vector<std::pair<double, double>> line;
+    Line line;
     for (const auto& [step, loss_there] : curve) {
       if (loss_there) line.emplace_back(x(static_cast<double>(step)), y(*loss_there));
     }
@@ -227,19 +232,10 @@ std::string loss_chart(const api::LossCheck& loss) {
 }
 
 std::string charts_section(const ReportData& report) {
-  const std::string scatter = scatter_chart(report);
-  const std::string convergence = convergence_chart(report);
-  if (scatter.empty() && convergence.empty()) return "";
-  std::string body = "<div class=\"pair\">\n";
-  if (!convergence.empty()) {
-    body += "<figure>\n" + convergence +
-            "<figcaption>Filled in colour: the plans that became the incumbent. Bars: 95 % "
-            "intervals.</figcaption>\n</figure>\n";
-  }
-  if (!scatter.empty()) {
-    body += "<figure>\n" + scatter + "<figcaption>On the dashed line a prediction is exact.</figcaption>\n</figure>\n";
-  }
-  return section("Search and prediction", body + "</div>\n");
+  const std::string figures = figure(convergence_chart(report),
+                                     "Filled in colour: the plans that became the incumbent. Bars: 95 % intervals.") +
+                              figure(scatter_chart(report), "On the dashed line a prediction is exact.");
+  return section("Search and prediction", figures.empty() ? "" : "<div class=\"pair\">\n" + figures + "</div>\n");
 }
 
 }  // namespace trimtab::cli

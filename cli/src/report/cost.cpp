@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <string_view>
 
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
-#include "jobs/change_text.hpp"
-#include "jobs/overhead_text.hpp"
+#include "jobs/status_text.hpp"
 #include "report/sections.hpp"
 
 namespace trimtab::cli {
@@ -21,10 +19,6 @@ constexpr std::size_t kMostTrials = 40;
 // What it was spent on is empty where nobody told.
 api::SwitchPhases phases_of(const ReportTrial& trial) {
   return trial.told.cost.switch_phases_ms.value_or(api::SwitchPhases{});
-}
-
-std::string overhead_sentence(const api::Overhead& overhead) {
-  return "Beyond the incumbent's steps trials and comparisons cost " + overhead_text(overhead) + ".";
 }
 
 std::string break_even_sentence(const ReportData& report) {
@@ -94,17 +88,17 @@ std::string drawing(const std::vector<ReportTrial>& trials) {
 
 std::string cost_section(const ReportData& report) {
   if (report.trials.empty()) return "";
-  std::string text = report.told.overhead ? overhead_sentence(*report.told.overhead) : "";
+  std::string text;
+  if (report.told.overhead) {
+    text = "Beyond the incumbent's steps trials and comparisons cost " + overhead_text(*report.told.overhead) + ".";
+  }
   text += change_sentence(report) + break_even_sentence(report) + times_sentence(report);
   const std::string chart = drawing(priced_trials(report));
   if (text.empty() && chart.empty()) return "";
   if (text.starts_with(' ')) text.erase(0, 1);
-  std::string body = "<p>" + escape(text) + "</p>\n";
-  if (!chart.empty()) {
-    body += "<figure>\n" + chart +
-            "<figcaption>Changes of plan, and what steps took longer than the incumbent's.</figcaption>\n</figure>\n";
-  }
-  return section("What it cost", body);
+  return section("What it cost",
+                 "<p>" + escape(text) + "</p>\n" +
+                     figure(chart, "Changes of plan, and what steps took longer than the incumbent's."));
 }
 
 }  // namespace trimtab::cli

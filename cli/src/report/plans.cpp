@@ -54,44 +54,27 @@ std::string drawing(const Plan& plan, const std::string& title) {
   return svg.str();
 }
 
-std::string cell(const std::string& text, bool number = false) {
-  return (number ? "<td class=\"number\">" : "<td>") + escape(text) + "</td>";
-}
-
-std::string devices_of(const Stage& stage) {
-  std::string text;
-  for (const std::int32_t device : stage.devices) text += (text.empty() ? "" : ", ") + std::to_string(device);
-  return text;
-}
-
-std::string segment_row(std::size_t stage, const Stage& parent, const Segment& segment) {
-  return "<tr>" + cell(std::to_string(stage)) + cell(devices_of(parent)) + cell(describe(segment.operators)) +
-         cell(std::to_string(segment.dp), true) + cell(std::to_string(segment.tp), true) +
-         cell(std::string(describe(segment.sharded))) + cell(describe(normalized(segment.recompute))) + "</tr>\n";
-}
-
 std::string table(const Plan& plan) {
-  std::string text =
-      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Stage</th><th scope=\"col\">Devices</th><th "
-      "scope=\"col\">"
-      "Operators</th><th scope=\"col\" class=\"number\">dp</th><th scope=\"col\" class=\"number\">tp</th><th "
-      "scope=\"col\">"
-      "Sharded</th><th scope=\"col\">Recompute</th></tr></thead>\n<tbody>\n";
+  std::string rows;
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    for (const Segment& segment : plan.stages[i].segments) text += segment_row(i, plan.stages[i], segment);
+    const Stage& stage = plan.stages[i];
+    for (const Segment& segment : stage.segments) {
+      rows += "<tr>" + cell(std::to_string(i)) + cell(devices_of(stage, ", ")) + cell(describe(segment.operators)) +
+              cell(std::to_string(segment.dp), "number") + cell(std::to_string(segment.tp), "number") +
+              cell(describe(segment.sharded)) + cell(describe(normalized(segment.recompute))) + "</tr>\n";
+    }
   }
-  return text + "</tbody></table></div>\n";
+  return html_table({"Stage", "Devices", "Operators", ">dp", ">tp", "Sharded", "Recompute"}, rows);
 }
 
 std::string plan_block(const std::optional<Plan>& shown, const std::string& title) {
   if (!shown) return "";
   const Plan& plan = *shown;
-  std::string text = "<div>\n<h3>" + escape(title) + " plan</h3>\n<p class=\"soft\">Microbatch " +
-                     std::to_string(plan.microbatch) + " of a global batch of " + std::to_string(plan.global_batch) +
-                     ", " + std::string(describe(plan.schedule.kind)) + " with " +
-                     std::string(describe(plan.schedule.transfers)) + " transfers, <code>" + semantic_hash(plan) +
-                     "</code></p>\n";
-  return text + drawing(plan, title + " plan: stages") + table(plan) + "</div>\n";
+  return "<div>\n<h3>" + escape(title) + " plan</h3>\n<p class=\"soft\">Microbatch " + std::to_string(plan.microbatch) +
+         " of a global batch of " + std::to_string(plan.global_batch) + ", " +
+         std::string(describe(plan.schedule.kind)) + " with " + std::string(describe(plan.schedule.transfers)) +
+         " transfers, <code>" + semantic_hash(plan) + "</code></p>\n" + drawing(plan, title + " plan: stages") +
+         table(plan) + "</div>\n";
 }
 
 std::string changes_table(const ReportData& report) {
@@ -102,16 +85,13 @@ std::string changes_table(const ReportData& report) {
         "<tr><td><code>" + escape(change.field) + "</code></td>" + cell(change.before) + cell(change.after) + "</tr>\n";
   }
   if (rows.empty()) return "<p>The adopted plan is the initial one.</p>\n";
-  return "<h3>What changed</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Field</th><th "
-         "scope=\"col\">"
-         "Initial</th><th scope=\"col\">Adopted</th></tr></thead>\n<tbody>\n" +
-         rows + "</tbody></table></div>\n";
+  return "<h3>What changed</h3>\n" + html_table({"Field", "Initial", "Adopted"}, rows);
 }
 
-std::string figure(const std::vector<tuner::TimelineEvent>& timeline, const std::string& title, double span_ms) {
+std::string timeline_figure(const std::vector<tuner::TimelineEvent>& timeline, const std::string& title,
+                            double span_ms) {
   if (timeline.empty()) return "";
-  return "<figure>\n" + gantt_svg(timeline, {title, span_ms, false}) + "<figcaption>" + escape(title) + ", " +
-         format_ms(end_of(timeline)) + "</figcaption>\n</figure>\n";
+  return figure(gantt_svg(timeline, {title, span_ms, false}), escape(title) + ", " + format_ms(end_of(timeline)));
 }
 
 }  // namespace
@@ -129,13 +109,14 @@ std::string timelines_section(const ReportData& report) {
   const double span = std::max({end_of(report.initial.timeline), end_of(report.initial.measured_timeline),
                                 end_of(adopted.timeline), end_of(adopted.measured_timeline)});
   const bool predates = initial_predates_change(report);
-  std::string body =
-      figure(report.initial.timeline,
-             predates ? "Initial plan, predicted for the machine as it is now" : "Initial plan, predicted", span);
-  body += figure(report.initial.measured_timeline,
-                 predates ? "Initial plan, measured before the machine changed" : "Initial plan, measured", span);
-  body += figure(adopted.timeline, "Adopted plan, predicted", span);
-  return section("One iteration", body + figure(adopted.measured_timeline, "Adopted plan, measured", span));
+  std::string body = timeline_figure(
+      report.initial.timeline,
+      predates ? "Initial plan, predicted for the machine as it is now" : "Initial plan, predicted", span);
+  body +=
+      timeline_figure(report.initial.measured_timeline,
+                      predates ? "Initial plan, measured before the machine changed" : "Initial plan, measured", span);
+  body += timeline_figure(adopted.timeline, "Adopted plan, predicted", span);
+  return section("One iteration", body + timeline_figure(adopted.measured_timeline, "Adopted plan, measured", span));
 }
 
 }  // namespace trimtab::cli

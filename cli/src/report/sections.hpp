@@ -2,11 +2,8 @@
 
 // The sections of the report's page, each a piece of HTML, empty when the report has nothing for it. Pure.
 
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "report/data.hpp"
+#include "report/report.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -19,18 +16,11 @@ namespace trimtab::cli {
 [[nodiscard]] std::string plans_section(const ReportData& report);
 [[nodiscard]] std::string timelines_section(const ReportData& report);
 [[nodiscard]] std::string trials_section(const ReportData& report);
-// A part of it: what each stage spent its steps on, trial by trial, beside what was predicted; "" where nobody told.
-[[nodiscard]] std::string attribution_details(const ReportData& report);
 [[nodiscard]] std::string charts_section(const ReportData& report);
 [[nodiscard]] std::string loss_section(const ReportData& report);
 [[nodiscard]] std::string explanation_section(const ReportData& report);
 [[nodiscard]] std::string provenance_section(const ReportData& report);
-[[nodiscard]] std::string_view report_style();
 
-// Measured against predicted time, before and after calibration; "" without a trial that has both.
-[[nodiscard]] std::string scatter_chart(const ReportData& report);
-// Measured time of each trial and of the incumbent; "" without a measured trial.
-[[nodiscard]] std::string convergence_chart(const ReportData& report);
 // Loss over steps of both runs; "" without any.
 [[nodiscard]] std::string loss_chart(const api::LossCheck& loss);
 
@@ -45,16 +35,19 @@ namespace trimtab::cli {
 [[nodiscard]] bool initial_predates_change(const ReportData& report);
 // "374 ms (371 to 377)"; "not measured".
 [[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
-// "1.37x, 95 % interval 1.31 to 1.42"
-[[nodiscard]] std::string speedup_text(const api::Ratio& speedup);
+// "1.37× (95 % interval 1.31 to 1.42)"
+[[nodiscard]] std::string speedup_text(const api::Ratio& speedup, const std::string& interval = "95 % interval ");
 // "microbatch 4; [0, 18) dp2: predicted 658 ms, differs from trial 2 …"
 [[nodiscard]] std::string not_tried_text(const ReportNotTried& plan);
-// Whether it was measured in turn and the interval excludes "no gain".
-[[nodiscard]] bool is_gain(const ReportData& report);
 // "the same samples in the same order; loss within 0 of the untuned run over 40 steps".
 [[nodiscard]] std::string loss_text(const api::LossCheck& loss);
 
 // <section> with a heading; "" for an empty body.
 [[nodiscard]] std::string section(std::string_view title, const std::string& body);
+// A drawing with a caption, both HTML. "" for an empty drawing.
+[[nodiscard]] std::string figure(const std::string& drawing, const std::string& caption);
+// The rows are <tr> of cells.
+[[nodiscard]] std::string html_table(const std::vector<Column>& columns, const std::string& rows);
+[[nodiscard]] std::string cell(std::string_view text, const std::string& css_class = "");
 
 }  // namespace trimtab::cli

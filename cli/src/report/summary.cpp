@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <optional>
-#include <vector>
 
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
@@ -24,6 +21,11 @@ bool kept_initial(const ReportData& report) {
 
 bool is_sure(const std::optional<api::Ratio>& gain) {
   return gain && gain->low.value_or(gain->ratio) > 1.0;
+}
+
+// Whether it was measured in turn and the interval excludes "no gain".
+bool is_gain(const ReportData& report) {
+  return report.told.compared && is_sure(report.told.speedup);
 }
 
 // Since the machine changed under the job.
@@ -153,16 +155,12 @@ std::string measured_text(const std::optional<Measured>& measured) {
   return format_ms(measured->mean) + " (" + format_ms(measured->low) + " to " + format_ms(measured->high) + ")";
 }
 
-std::string speedup_text(const api::Ratio& speedup) {
+std::string speedup_text(const api::Ratio& speedup, const std::string& interval) {
   std::string text = format_fixed(speedup.ratio, 2) + "×";
   if (speedup.low && speedup.high) {
-    text += " (95 % interval " + format_fixed(*speedup.low, 2) + " to " + format_fixed(*speedup.high, 2) + ")";
+    text += " (" + interval + format_fixed(*speedup.low, 2) + " to " + format_fixed(*speedup.high, 2) + ")";
   }
   return text;
-}
-
-bool is_gain(const ReportData& report) {
-  return report.told.compared && is_sure(report.told.speedup);
 }
 
 std::string headline_section(const ReportData& report) {

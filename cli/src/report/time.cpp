@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <optional>
 
 #include "base/numbers.hpp"
 #include "charts/gantt.hpp"
@@ -139,11 +138,11 @@ std::string time_section(const ReportData& report) {
   if (plans.empty()) return "";
   std::string body;
   for (std::size_t i = 0; i < plans.size(); ++i) body += "<p>" + escape(sentence(plans[i], i == 0)) + "</p>\n";
-  body += "<figure>\n" + drawing(plans) + "<figcaption>One iteration of each stage";
-  if (plans.front().stages.size() > kMostStages) {
-    body += "; of " + std::to_string(plans.front().stages.size()) + " stages those that wait most";
-  }
-  return section("What was slow", body + ". The two plans have one scale.</figcaption>\n</figure>\n");
+  const std::size_t stages = plans.front().stages.size();
+  const std::string left_out =
+      stages > kMostStages ? "; of " + std::to_string(stages) + " stages those that wait most" : "";
+  return section("What was slow", body + figure(drawing(plans), "One iteration of each stage" + left_out +
+                                                                    ". The two plans have one scale."));
 }
 
 }  // namespace trimtab::cli

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
 #include "plans/plan_text.hpp"
@@ -6,10 +9,6 @@
 namespace trimtab::cli {
 
 namespace {
-
-std::string cell(const std::string& text, const char* css_class) {
-  return "<td class=\"" + std::string(css_class) + "\">" + escape(text) + "</td>";
-}
 
 std::string verdict(const ReportTrial& trial) {
   const char* css = trial.told.state == TrialState::kAdopted  ? "tight good"
@@ -23,21 +22,56 @@ std::string why(const ReportTrial& trial) {
   return trial.told.reason.empty() ? trial.told.message : trial.told.reason + ": " + trial.told.message;
 }
 
-std::string speedup(const api::Ratio& ratio) {
-  std::string text = format_fixed(ratio.ratio, 2) + "×";
-  if (ratio.low && ratio.high) text += " (" + format_fixed(*ratio.low, 2) + " to " + format_fixed(*ratio.high, 2) + ")";
-  return text;
-}
-
 std::string row(const ReportTrial& trial) {
   const ReportRun& run = trial.run;
   std::string text = trial.told.state == TrialState::kAdopted ? "<tr class=\"won\">" : "<tr>";
   text += cell(trial.id, "number") + cell(run.plan ? one_line(*run.plan) : "not recorded", "plan");
   text += cell(run.predicted_ms ? format_ms(*run.predicted_ms) : "–", "number");
   text += cell(run.measured ? measured_text(run.measured) : "–", "spread");
-  text += cell(trial.speedup ? speedup(*trial.speedup) : "–", "spread");
+  text += cell(trial.speedup ? speedup_text(*trial.speedup, "") : "–", "spread");
   text += verdict(trial) + cell(why(trial), "why");
   return text + cell(trial.told.cost.switch_ms ? format_ms(*trial.told.cost.switch_ms) : "–", "number") + "</tr>\n";
+}
+
+// What a stage's step is spent on.
+struct Term {
+  const char* heading;
+  double StepTerms::*ms;
+};
+constexpr std::array<Term, 5> kTerms{{{">Computation", &StepTerms::computation_ms},
+                                      {">Collectives", &StepTerms::collectives_ms},
+                                      {">Gradients", &StepTerms::gradients_ms},
+                                      {">Transfers", &StepTerms::transfers_ms},
+                                      {">Idle", &StepTerms::idle_ms}}};
+
+std::string stage_rows(const ReportTrial& trial) {
+  std::string text;
+  for (std::size_t s = 0; s < trial.told.stages.size(); ++s) {
+    const api::TrialStage& stage = trial.told.stages[s];
+    text += "<tr>" + cell(s == 0 ? trial.id : "", "number") + cell(std::to_string(s), "number");
+    for (const Term& term : kTerms) {
+      const std::string predicted = stage.predicted ? " (" + format_ms(*stage.predicted.*term.ms) + ")" : "";
+      text += cell((stage.measured ? format_ms(*stage.measured.*term.ms) : "–") + predicted, "number");
+    }
+    text += "</tr>\n";
+  }
+  return text;
+}
+
+// What each stage spent its steps on, trial by trial, beside what was predicted; "" where nobody told.
+std::string attribution_details(const ReportData& report) {
+  std::string rows;
+  for (const ReportTrial& trial : report.trials) {
+    if (std::ranges::any_of(trial.told.stages, [](const api::TrialStage& one) { return one.measured.has_value(); })) {
+      rows += stage_rows(trial);
+    }
+  }
+  if (rows.empty()) return "";
+  std::vector<Column> columns{">Trial", ">Stage"};
+  for (const Term& term : kTerms) columns.emplace_back(term.heading);
+  return "<details>\n<summary>Where a step of each stage went: measured, and in brackets as predicted before the "
+         "trial</summary>\n" +
+         html_table(columns, rows) + "</details>\n";
 }
 
 std::string change_rows(const ReportData& report, std::size_t trial) {
@@ -58,14 +92,11 @@ std::string not_tried_text(const ReportNotTried& plan) {
 
 std::string trials_section(const ReportData& report) {
   if (report.trials.empty()) return "";
+  std::string rows;
+  for (std::size_t i = 0; i < report.trials.size(); ++i) rows += change_rows(report, i) + row(report.trials[i]);
   std::string body =
-      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" class=\"number\">Trial</th><th "
-      "scope=\"col\">Plan</th>"
-      "<th scope=\"col\" class=\"number\">Predicted</th><th scope=\"col\" class=\"number\">Measured</th>"
-      "<th scope=\"col\" class=\"number\">Speed-up</th><th scope=\"col\">Verdict</th><th scope=\"col\">Reason</th>"
-      "<th scope=\"col\" class=\"number\">Switch</th></tr></thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < report.trials.size(); ++i) body += change_rows(report, i) + row(report.trials[i]);
-  body += "</tbody></table></div>\n" + attribution_details(report);
+      html_table({">Trial", "Plan", ">Predicted", ">Measured", ">Speed-up", "Verdict", "Reason", ">Switch"}, rows) +
+      attribution_details(report);
   if (!report.not_tried.empty()) {
     body += "<details>\n<summary>Not tried: " + std::to_string(report.not_tried.size()) +
             (report.not_tried.size() == 1 ? " plan" : " plans") + "</summary>\n<ul>\n";

@@ -2,16 +2,29 @@
 
 // Fetching a trace that the coordinator takes, chunk by chunk, until it is done, silent, lost or no longer wanted.
 
-#include <cstdint>
+#include <algorithm>
 #include <functional>
-#include <string>
 
 #include "base/clock.hpp"
-#include "base/result.hpp"
 #include "schema/api/trace.hpp"
 #include "trace/events.hpp"
 
 namespace trimtab::cli {
+
+// How long whoever fetches a trace waits for it: as long as it was to be, then as long as something still comes.
+class TraceWait {
+ public:
+  static constexpr Nanoseconds kPatience = std::chrono::seconds(30);
+
+  TraceWait(Nanoseconds length, Nanoseconds now) : last_(now + length) {}
+
+  void came(Nanoseconds now) { last_ = std::max(last_, now); }
+  // Nothing has come for too long: a node is silent.
+  [[nodiscard]] bool over(Nanoseconds now) const { return now > last_ + kPatience; }
+
+ private:
+  Nanoseconds last_;
+};
 
 // Where a trace comes from; the coordinator's two answers (docs/protocols.md, "Traces"). Each is bounded in time.
 struct TraceSource {

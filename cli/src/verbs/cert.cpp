@@ -1,14 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <memory>
 
-#include "base/clock.hpp"
-#include "budget.hpp"
+#include "arguments.hpp"
 #include "files.hpp"
-#include "jobs/progress.hpp"
 #include "json_text.hpp"
 #include "net/certificates.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {
@@ -119,7 +116,7 @@ Result<int> issue(const Arguments& arguments, Console& console) {
 // 1 where one has expired.
 Result<int> show(const Arguments& arguments, Console& console) {
   const Nanoseconds now = SystemClock().wall();
-  TextTable table({{"certificate"}, {"of"}, {"kind"}, {"by"}, {"tenant"}, {"valid until"}, {"hosts"}});
+  TextTable table({"certificate", "of", "kind", "by", "tenant", "valid until", "hosts"});
   json list = json::array();
   bool all_valid = true;
   for (const std::string& file : arguments.files) {
@@ -128,10 +125,8 @@ Result<int> show(const Arguments& arguments, Console& console) {
     const bool expired = one.owner.expires <= now;
     all_valid = all_valid && !expired;
     const std::string kind = one.owner.kind ? std::string(to_string(*one.owner.kind)) : "unknown";
-    std::string hosts;
-    for (const std::string& host : one.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
     table.add({file, printable(one.owner.name), kind, printable(one.issuer), printable(one.owner.tenant.value_or("")),
-               date_of(one.owner.expires) + (expired ? " (expired)" : ""), printable(hosts)});
+               date_of(one.owner.expires) + (expired ? " (expired)" : ""), printable(joined(one.hosts))});
     list.push_back({{"file", file},
                     {"name", one.owner.name},
                     {"kind", kind},
@@ -146,59 +141,47 @@ Result<int> show(const Arguments& arguments, Console& console) {
   return all_valid ? 0 : 1;
 }
 
-using Body = Result<int> (*)(const Arguments&, Console&);
-
-CLI::App* add_part(CLI::App* group, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
-                   const char* name, const char* description, const char* example) {
-  CLI::App* verb = add_verb(*group, name, description, example);
-  add_json(verb, arguments->json);
-  verb->callback([arguments, body, &selection] {
-    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
-  });
-  return verb;
-}
-
 void add_directory(CLI::App* verb, Arguments& arguments) {
-  add_value(verb, "--dir", arguments.directory, "DIR", "Where the authority is: ca.crt and ca.key")->required();
+  add_value(verb, "--dir", arguments.directory, "DIR", "Where the authority is: ca.crt and ca.key", Need::kRequired);
 }
 
 }  // namespace
 
 void add_cert(CLI::App& root, Selection& selection) {
-  CLI::App* group = add_verb(root, "cert", "A small certificate authority for a cluster's TLS",
-                             "trimtab cert init --dir ca --cluster lab");
-  group->require_subcommand(1);
+  CLI::App& group = add_group(root, "cert", "A small certificate authority for a cluster's TLS",
+                              "trimtab cert init --dir ca --cluster lab");
   auto arguments = std::make_shared<Arguments>();
   arguments->days = "3650";
-  CLI::App* verb = add_part(group, selection, arguments, init, "init", "Make the authority; keep its key off the nodes",
+  CLI::App* verb = add_verb(group, "init", "Make the authority; keep its key off the nodes",
                             "trimtab cert init --dir ca --cluster lab");
+  add_action(verb, selection, arguments, init);
   add_directory(verb, *arguments);
-  add_value(verb, "--cluster", arguments->cluster, "NAME", "What the authority is called")->capture_default_str();
-  add_value(verb, "--days", arguments->days, "N", "How long it is valid")->capture_default_str();
+  add_value(verb, "--cluster", arguments->cluster, "NAME", "What the authority is called", Need::kHasDefault);
+  add_value(verb, "--days", arguments->days, "N", "How long it is valid", Need::kHasDefault);
 
   arguments = std::make_shared<Arguments>();
   arguments->days = "365";
-  verb = add_part(group, selection, arguments, issue, "issue",
-                  "Issue a certificate and its key; issued again, it takes the old one's place",
+  verb = add_verb(group, "issue", "Issue a certificate and its key; issued again, it takes the old one's place",
                   "trimtab cert issue coordinator c0 --dir ca --host c0.lab --host 10.0.0.1 --out c0");
-  add_value(verb, "kind", arguments->kind, "coordinator|node|person", "What for")->required();
-  add_value(verb, "name", arguments->name, "NAME", "Of the node as its agent says it, of the person as the token does")
-      ->required();
+  add_action(verb, selection, arguments, issue);
+  add_value(verb, "kind", arguments->kind, "coordinator|node|person", "What for", Need::kRequired);
+  add_value(verb, "name", arguments->name, "NAME", "Of the node as its agent says it, of the person as the token does",
+            Need::kRequired);
   add_directory(verb, *arguments);
-  verb->add_option("--host", arguments->hosts,
-                   "DNS name or IP address that a coordinator, or a node's metrics, are asked under; repeat it")
-      ->type_name("HOST")
+  add_values(verb, "--host", arguments->hosts, "HOST",
+             "DNS name or IP address that a coordinator, or a node's metrics, are asked under; repeat it")
       ->allow_extra_args(false);
-  add_value(verb, "--days", arguments->days, "N", "How long it is valid, at most as long as the authority")
-      ->capture_default_str();
+  add_value(verb, "--days", arguments->days, "N", "How long it is valid, at most as long as the authority",
+            Need::kHasDefault);
   add_value(verb, "--tenant", arguments->tenant, "NAME",
             "Whose jobs alone a node may run, '*' everybody's; needed where several tenants hand in jobs");
   add_value(verb, "-o,--out", arguments->out, "DIR", "Where to write NAME.crt, NAME.key and ca.crt (default: --dir)");
 
   arguments = std::make_shared<Arguments>();
-  verb = add_part(group, selection, arguments, show, "show", "Print whose certificates these are and until when",
+  verb = add_verb(group, "show", "Print whose certificates these are and until when",
                   "trimtab cert show ca/ca.crt c0/c0.crt");
-  verb->add_option("files", arguments->files, "Certificates (PEM)")->type_name("FILE")->required();
+  add_action(verb, selection, arguments, show);
+  add_values(verb, "files", arguments->files, "FILE", "Certificates (PEM)", Need::kRequired);
 }
 
 }  // namespace trimtab::cli

@@ -1,20 +1,14 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
-#include <memory>
 
+#include "arguments.hpp"
 #include "base/numbers.hpp"
-#include "budget.hpp"
 #include "costs/cost_text.hpp"
 #include "costs/import_costs.hpp"
-#include "costs/profile_supplement.hpp"
 #include "documents.hpp"
-#include "files.hpp"
 #include "json_text.hpp"
 #include "schema/nccl_choice.hpp"
-#include "schema/published.hpp"
-#include "text_table.hpp"
-#include "verbs/verb.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -28,12 +22,10 @@ struct Arguments {
   std::vector<std::string> sources;
   std::string fingerprint;
   std::string other_fingerprint;
-  std::string format;
   std::string target = "csv";
   std::string out;
-  std::string documents;
   std::string top = "10";
-  SupplementTexts supplement;
+  ImportArguments to_import;
   bool names = false;
   bool json = false;
 };
@@ -67,10 +59,6 @@ std::vector<const Cost*> longest(const std::vector<Cost>& costs, std::size_t cou
   return times;
 }
 
-json json_of(const std::map<std::string, std::string>& layer) {
-  return json(layer);
-}
-
 json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
   json kinds = json::object();
   for (const auto& [place, summary] : summary_of(costs)) {
@@ -89,17 +77,16 @@ json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& c
                     {"count", cost->statistics.count()}});
   }
   return {{"fingerprint", hash(fingerprint)},
-          {"device", json_of(fingerprint.device)},
-          {"software", json_of(fingerprint.software)},
-          {"fabric", json_of(fingerprint.fabric)},
-          {"environment", json_of(fingerprint.environment)},
+          {"device", json(fingerprint.device)},
+          {"software", json(fingerprint.software)},
+          {"fabric", json(fingerprint.fabric)},
+          {"environment", json(fingerprint.environment)},
           {"kinds", kinds},
           {"longest", list}};
 }
 
 std::string layer_text(const char* name, const std::map<std::string, std::string>& layer) {
-  std::string text;
-  for (const auto& [key, value] : layer) text += (text.empty() ? "" : ", ") + key + "=" + value;
+  const std::string text = joined(layer, ", ", [](const auto& entry) { return entry.first + "=" + entry.second; });
   return text.empty() ? "" : "  " + std::string(name) + ": " + text + "\n";
 }
 
@@ -107,13 +94,13 @@ std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<C
   std::string text = "fingerprint " + hash(fingerprint) + "\n" + layer_text("device", fingerprint.device) +
                      layer_text("software", fingerprint.software) + layer_text("fabric", fingerprint.fabric) +
                      layer_text("environment", fingerprint.environment) + "\n";
-  TextTable kinds({{"kind"}, {"source"}, {"costs", true}, {"values", true}});
+  TextTable kinds({"kind", "source", ">costs", ">values"});
   for (const auto& [place, summary] : summary_of(costs)) {
     kinds.add({std::string(to_string(place.first)), describe(place.second), std::to_string(summary.costs),
                std::to_string(summary.values)});
   }
   text += kinds.str(2);
-  TextTable table({{"longest"}, {"source"}, {"mean", true}, {"95 % interval", true}, {"values", true}});
+  TextTable table({"longest", "source", ">mean", ">95 % interval", ">values"});
   for (const Cost* cost : longest(costs, top)) {
     const Statistics& values = cost->statistics;
     table.add({describe(cost->key), describe(cost->source), format_cost(cost->key.kind, values.mean()),
@@ -153,12 +140,11 @@ Result<int> merge(const Arguments& arguments, Console& console) {
     batches += fresh;
     if (!arguments.json) console.out << source << ": " << fresh << (fresh == 1 ? " new batch\n" : " new batches\n");
   }
-  TRIMTAB_TRY(const std::uint64_t costs, target.cost_count());
-  if (arguments.json) {
-    console.out << json_text({{"new_batches", batches}, {"costs", costs}}) << "\n";
-  } else {
-    console.out << arguments.database << ": holds " << costs << " costs\n";
-  }
+  TRIMTAB_TRY(const std::vector<CostRow> rows, target.rows());
+  const std::uint64_t costs = rows.size();
+  console.out << (arguments.json ? json_text({{"new_batches", batches}, {"costs", costs}})
+                                 : arguments.database + ": holds " + std::to_string(costs) + " costs")
+              << "\n";
   return 0;
 }
 
@@ -171,13 +157,8 @@ Result<int> export_nccl_choices(const Arguments& arguments, Console& console) {
                      known.fingerprint +
                      " was measured at one size with two algorithms, protocols or numbers of channels, ten times each");
   }
-  const std::string text = to_nccl_tuner_csv(choices);
-  if (arguments.out.empty()) {
-    console.out << text;
-    return 0;
-  }
-  TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
-  console.err << "wrote " << choices.size() << " choices to " << arguments.out << "\n";
+  TRIMTAB_TRY_STATUS(hand_out(to_nccl_tuner_csv(choices), arguments.out,
+                              "wrote " + std::to_string(choices.size()) + " choices to " + arguments.out, console));
   return 0;
 }
 
@@ -191,13 +172,8 @@ Result<int> export_costs(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(std::vector<CostRow> rows, database.rows());
   std::erase_if(rows, [&](const CostRow& row) { return !row.fingerprint.starts_with(arguments.fingerprint); });
   if (!arguments.names) redact(rows);
-  const std::string text = target == "csv" ? to_csv(rows) : to_json(rows);
-  if (arguments.out.empty()) {
-    console.out << text;
-    return 0;
-  }
-  TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
-  console.err << "wrote " << rows.size() << " costs to " << arguments.out << "\n";
+  TRIMTAB_TRY_STATUS(hand_out(target == "csv" ? to_csv(rows) : to_json(rows), arguments.out,
+                              "wrote " + std::to_string(rows.size()) + " costs to " + arguments.out, console));
   return 0;
 }
 
@@ -237,7 +213,7 @@ Result<int> diff(const Arguments& arguments, Console& console) {
     return 0;
   }
   console.out << "fingerprints " << before.fingerprint << " and " << after.fingerprint << "\n";
-  TextTable table({{"cost"}, {"source"}, {"before", true}, {"after", true}, {"change", true}});
+  TextTable table({"cost", "source", ">before", ">after", ">change"});
   for (const CostChange& change : changes) {
     const CostKind kind = change.key.kind;
     table.add({describe(change.key), describe(change.source), mean_text(kind, change.before),
@@ -248,44 +224,19 @@ Result<int> diff(const Arguments& arguments, Console& console) {
 }
 
 Result<int> import_costs(const Arguments& arguments, Console& console) {
-  ImportArguments request{arguments.format,      arguments.sources, "", arguments.documents,
-                          arguments.fingerprint, arguments.json,    {}};
-  if (request.paths.size() < 2) {
-    return bad_input("db import: needs what to read and, last, the cost database; found only '" +
-                     arguments.sources.front() + "'");
-  }
-  TRIMTAB_TRY(request.supplement, parse_supplement(arguments.supplement));
-  request.database = request.paths.back();
-  request.paths.pop_back();
-  return import_published(request, console);
-}
-
-using Body = Result<int> (*)(const Arguments&, Console&);
-
-CLI::App* add_part(CLI::App* db, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
-                   const char* name, const char* description, const char* example) {
-  CLI::App* verb = add_verb(*db, name, description, example);
-  add_json(verb, arguments->json);
-  verb->callback([arguments, body, &selection] {
-    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
-  });
-  return verb;
+  return import_published(arguments.to_import, arguments.json, console);
 }
 
 void add_fingerprint(CLI::App* verb, Arguments& arguments) {
   add_value(verb, "--fingerprint", arguments.fingerprint, "HASH", "Of this fingerprint only (a prefix will do)");
 }
 
-void add_import(CLI::App* verb, Arguments& arguments) {
-  std::string formats;
-  for (const std::string_view format : published_formats())
-    formats += (formats.empty() ? "" : "|") + std::string(format);
-  add_value(verb, "--format", arguments.format, formats, "Whose format")->required();
-  verb->add_option("paths", arguments.sources,
-                   "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
-                   "directory; nccl-tests: JSON files), then the cost database to add to, made when missing")
-      ->type_name("PATH")
-      ->required();
+void add_import(CLI::App* verb, ImportArguments& arguments) {
+  add_value(verb, "--format", arguments.format, joined(published_formats(), "|"), "Whose format", Need::kRequired);
+  add_values(verb, "paths", arguments.paths, "PATH",
+             "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
+             "directory; nccl-tests: JSON files), then the cost database to add to, made when missing",
+             Need::kRequired);
   add_value(verb, "--documents", arguments.documents, "DIR", "Write the profiled models and their clusters there");
   add_value(verb, "--fingerprint", arguments.fingerprint, "HASH",
             "Of the database (a prefix will do): store under it what was measured on that very hardware");
@@ -304,41 +255,43 @@ void add_import(CLI::App* verb, Arguments& arguments) {
 
 void add_db(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* db =
-      add_verb(root, "db", "Look at, merge and export cost databases: files, or postgresql://USER@HOST/DATABASE",
-               "trimtab db show costs.db");
-  db->require_subcommand(1);
-  CLI::App* verb = add_part(db, selection, arguments, show, "show", "Print fingerprints, counts and the longest costs",
-                            "trimtab db show costs.db --top 20");
-  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
+  CLI::App& db =
+      add_group(root, "db", "Look at, merge and export cost databases: files, or postgresql://USER@HOST/DATABASE",
+                "trimtab db show costs.db");
+  CLI::App* verb =
+      add_verb(db, "show", "Print fingerprints, counts and the longest costs", "trimtab db show costs.db --top 20");
+  add_action(verb, selection, arguments, show);
+  add_value(verb, "database", arguments->database, "FILE", "Cost database", Need::kRequired);
   add_fingerprint(verb, *arguments);
-  add_value(verb, "--top", arguments->top, "N", "How many of the longest costs to list")->capture_default_str();
-  verb = add_part(db, selection, arguments, merge, "merge",
-                  "Add other databases to one; batches that both have count once",
+  add_value(verb, "--top", arguments->top, "N", "How many of the longest costs to list", Need::kHasDefault);
+  verb = add_verb(db, "merge", "Add other databases to one; batches that both have count once",
                   "trimtab db merge all.db node0.db node1.db");
-  add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing")->required();
-  verb->add_option("sources", arguments->sources, "Cost databases to add")->type_name("FILE")->required();
-  verb = add_part(db, selection, arguments, export_costs, "export",
-                  "Write the costs as CSV or JSON, without names of jobs, operators and kernels",
+  add_action(verb, selection, arguments, merge);
+  add_value(verb, "database", arguments->database, "FILE", "Cost database to add to, made when missing",
+            Need::kRequired);
+  add_values(verb, "sources", arguments->sources, "FILE", "Cost databases to add", Need::kRequired);
+  verb = add_verb(db, "export", "Write the costs as CSV or JSON, without names of jobs, operators and kernels",
                   "trimtab db export costs.db --to csv --out costs.csv");
-  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
-  add_value(verb, "--to", arguments->target, "csv|json|nccl-tuner", "Format")->capture_default_str();
+  add_action(verb, selection, arguments, export_costs);
+  add_value(verb, "database", arguments->database, "FILE", "Cost database", Need::kRequired);
+  add_value(verb, "--to", arguments->target, "csv|json|nccl-tuner", "Format", Need::kHasDefault);
   add_value(verb, "-o,--out", arguments->out, "FILE", "Where to write (default: standard output)");
-  verb->add_flag("--names", arguments->names, "Keep the names of operators, kernels, ranges and plans");
+  add_flag(verb, "--names", arguments->names, "Keep the names of operators, kernels, ranges and plans");
   add_fingerprint(verb, *arguments);
-  verb = add_part(db, selection, arguments, diff, "diff", "Print the costs that differ by more than their intervals",
+  verb = add_verb(db, "diff", "Print the costs that differ by more than their intervals",
                   "trimtab db diff before.db after.db");
-  add_value(verb, "database", arguments->database, "FILE", "Cost database")->required();
-  add_value(verb, "other", arguments->other, "FILE", "The cost database to compare with")->required();
+  add_action(verb, selection, arguments, diff);
+  add_value(verb, "database", arguments->database, "FILE", "Cost database", Need::kRequired);
+  add_value(verb, "other", arguments->other, "FILE", "The cost database to compare with", Need::kRequired);
   add_fingerprint(verb, *arguments);
   add_value(verb, "--other-fingerprint", arguments->other_fingerprint, "HASH",
             "The other's fingerprint, where it is another");
-  add_import(
-      add_part(db, selection, arguments, import_costs, "import",
-               "Read profiles (Aceso's and Galvatron's as their profilers write them, Oases'), or what nccl-tests "
-               "measured (-J); importing twice changes nothing",
-               "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/"),
-      *arguments);
+  verb = add_verb(db, "import",
+                  "Read profiles (Aceso's and Galvatron's as their profilers write them, Oases'), or what nccl-tests "
+                  "measured (-J); importing twice changes nothing",
+                  "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/");
+  add_action(verb, selection, arguments, import_costs);
+  add_import(verb, arguments->to_import);
 }
 
 }  // namespace trimtab::cli

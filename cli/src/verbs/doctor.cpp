@@ -2,33 +2,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <thread>
 
-#include "budget.hpp"
+#include "arguments.hpp"
 #include "daemons/embedded.hpp"
-#include "doctor/agent.hpp"
-#include "doctor/checks.hpp"
-#include "doctor/coordinator.hpp"
 #include "doctor/gpu.hpp"
 #include "doctor/looks.hpp"
-#include "doctor/scope.hpp"
 #include "doctor/services.hpp"
 #include "doctor/tenants.hpp"
+#include "files.hpp"
 #include "host/fingerprint_probe.hpp"
-#include "host/profiling_facts.hpp"
 #include "host/release_library.hpp"
-#include "jobs/session.hpp"
 #include "json_text.hpp"
 #include "net/http_client.hpp"
 #include "schema/job.hpp"
-#include "text_table.hpp"
-#include "verbs/verb.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -60,23 +51,19 @@ Bytes available_memory() {
 
 // The directory, or the nearest one above that exists: what decides whether it can be made.
 std::string existing_parent(fs::path path) {
-  std::error_code ignored;
-  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  while (!is_there(path) && path.has_relative_path()) path = path.parent_path();
   return path.string();
 }
 
 bool port_free(std::uint16_t port) {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return false;
+  const Descriptor descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
-  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  setsockopt(descriptor.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool bound = bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  close(descriptor);
-  return bound;
+  return bind(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 PortState port_state(std::uint16_t port) {
@@ -131,9 +118,7 @@ std::vector<Check> machine_checks(const Arguments& arguments, const std::optiona
   std::vector<Check> checks{check_cores(std::thread::hardware_concurrency(), ranks),
                             check_memory(available_memory(), job ? job->memory_limit : 0, ranks),
                             check_disk(parent, failure ? 0 : static_cast<Bytes>(space.available))};
-  if (scope.up_directories) {
-    for (Check& check : up_checks(state)) checks.push_back(std::move(check));
-  }
+  if (scope.up_directories) append(checks, up_checks(state));
   if (scope.up_port) checks.push_back(check_port(7420, port_state(7420)));
   return checks;
 }
@@ -154,7 +139,7 @@ std::vector<Check> job_checks(const std::optional<Job>& job, const Scope& scope)
   }
   checks.push_back(check_openblas(environment(job, "OPENBLAS_CORETYPE"), proc_field("/proc/cpuinfo", "flags")));
   checks.push_back(check_threads(environment(job, "OMP_NUM_THREADS")));
-  checks.push_back(check_switched_off(environment(job, "TRIMTAB")));
+  checks.push_back(check_turned_off(environment(job, "TRIMTAB")));
   return checks;
 }
 
@@ -166,11 +151,8 @@ std::vector<std::string> package_directories(const std::string& interpreter) {
                   std::chrono::seconds(20));
   if (found.exit_code != 0 || found.output.empty()) return {};
   const std::string packages = found.output.substr(0, found.output.find('\n'));
-  std::vector<std::string> directories;
-  for (const char* part : {"/nvidia/cuda_cupti/lib", "/nvidia/nccl/lib", "/nvidia/cu13/lib", "/torch/lib"}) {
-    directories.push_back(packages + part);
-  }
-  return directories;
+  return {packages + "/nvidia/cuda_cupti/lib", packages + "/nvidia/nccl/lib", packages + "/nvidia/cu13/lib",
+          packages + "/torch/lib"};
 }
 
 std::vector<Check> profiling_checks(const std::optional<Job>& job) {
@@ -207,7 +189,7 @@ void print(const std::vector<Check>& checks, bool as_json, Console& console) {
                 << "\n";
     return;
   }
-  TextTable table({{"health"}, {"check"}, {"found"}});
+  TextTable table({"health", "check", "found"});
   for (const Check& check : checks) {
     table.add({std::string(to_string(check.health)), check.name, check.found});
     if (check.health != Health::kOk && check.remains) {
@@ -229,16 +211,13 @@ Result<std::optional<std::uint16_t>> parse_port(const std::string& text) {
 // Of daemons that are here, or that are named.
 std::vector<Check> service_checks(const Arguments& arguments, std::optional<std::uint16_t> metrics_port) {
   std::vector<Check> checks = configuration_checks(arguments.configuration);
-  const auto append = [&checks](std::vector<Check> more) {
-    for (Check& check : more) checks.push_back(std::move(check));
-  };
-  append(tenant_checks(arguments.configuration));
+  append(checks, tenant_checks(arguments.configuration));
   const SystemClock clock;
   std::vector<FirstLook> looks =
       look_at_agents(find_agents(arguments.configuration, metrics_port), arguments.session.tls, clock);
   const auto coordinator = find_coordinator(arguments.session, arguments.configuration);
   if (coordinator) looks.push_back(look_at_coordinator(*coordinator, clock));
-  append(look_again(std::move(looks), clock, [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
+  append(checks, look_again(std::move(looks), clock, [](Nanoseconds time) { std::this_thread::sleep_for(time); }));
   return checks;
 }
 
@@ -251,10 +230,10 @@ Result<int> doctor(const Arguments& arguments, Console& console) {
   const Scope scope =
       scope_of(configured_services(arguments.configuration), job.has_value(), !arguments.session.state.empty());
   std::vector<Check> checks = installation_checks(scope);
-  for (Check& check : machine_checks(arguments, job, scope)) checks.push_back(std::move(check));
-  for (Check& check : job_checks(job, scope)) checks.push_back(std::move(check));
-  for (Check& check : profiling_checks(job)) checks.push_back(std::move(check));
-  for (Check& check : service_checks(arguments, port)) checks.push_back(std::move(check));
+  append(checks, machine_checks(arguments, job, scope));
+  append(checks, job_checks(job, scope));
+  append(checks, profiling_checks(job));
+  append(checks, service_checks(arguments, port));
   print(checks, arguments.json, console);
   return overall(checks) == Health::kFail ? 1 : 0;
 }
@@ -270,14 +249,10 @@ void add_doctor(CLI::App& root, Selection& selection) {
   add_value(verb, "job,--job", arguments->job, "FILE", "job.toml, to check its interpreter and environment");
   add_coordinator_flags(verb, arguments->session);
   add_value(verb, "--configuration", arguments->configuration, "DIR",
-            "Where agent.toml, agent-USER.toml and coordinator.toml are")
-      ->capture_default_str();
+            "Where agent.toml, agent-USER.toml and coordinator.toml are", Need::kHasDefault);
   add_value(verb, "--metrics-port", arguments->metrics_port, "N",
             "Of this machine's agent (default: that of agent.toml, else 7421); 0 = do not ask it");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return doctor(*arguments, console); };
-  });
+  add_action(verb, selection, arguments, doctor);
 }
 
 }  // namespace trimtab::cli

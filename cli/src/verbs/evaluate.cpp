@@ -1,13 +1,8 @@
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "charts/gantt.hpp"
 #include "files.hpp"
 #include "plans/plan_text.hpp"
 #include "plans/prediction_text.hpp"
 #include "plans/priced_inputs.hpp"
-#include "trace/chrome_json.hpp"
-#include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 
@@ -67,14 +62,11 @@ void add_evaluate(CLI::App& root, Selection& selection) {
       "trimtab evaluate --model model.json --cluster cluster.json --costs costs.db --plan plan.json "
       "--gantt plan.svg");
   add_priced_flags(verb, arguments->priced, false);
-  add_value(verb, "--plan", arguments->plan, "FILE", "plan.json")->required();
+  add_value(verb, "--plan", arguments->plan, "FILE", "plan.json", Need::kRequired);
   add_value(verb, "--gantt", arguments->gantt, "FILE", "Draw one iteration into this SVG file");
   add_value(verb, "--trace", arguments->trace, "FILE", "Write one iteration as a trace that Perfetto opens");
-  verb->add_flag("--explain", arguments->explain, "Say where the time and the memory go");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return evaluate(*arguments, console); };
-  });
+  add_flag(verb, "--explain", arguments->explain, "Say where the time and the memory go");
+  add_action(verb, selection, arguments, evaluate);
 }
 
 }  // namespace trimtab::cli

@@ -1,16 +1,11 @@
-#include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 
-#include "base/clock.hpp"
 #include "daemons/process.hpp"
-#include "documents.hpp"
 #include "files.hpp"
-#include "jobs/progress.hpp"
 #include "schema/megatron_model.hpp"
+#include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {
@@ -50,16 +45,14 @@ Result<std::string> from_megatron(const Arguments& arguments, Console& console) 
 // The client's own module knows PyTorch's; its output may be long, so it goes through a file.
 Result<std::string> from_module(const Arguments& arguments) {
   std::string path = (std::filesystem::temp_directory_path() / "trimtab-model-XXXXXX").string();
-  const int descriptor = mkstemp(path.data());
-  if (descriptor < 0) return unavailable("cannot write beside " + path + ": make room, or set TMPDIR");
-  close(descriptor);
+  if (Descriptor(mkstemp(path.data())).get() < 0)
+    return unavailable("cannot write beside " + path + ": make room, or set TMPDIR");
   std::vector<std::string> command{arguments.python, "-m", "trimtab.module_model", arguments.module, "--out", path};
   if (!arguments.batch.empty()) command.insert(command.end(), {"--global-batch", arguments.batch});
   if (!arguments.name.empty()) command.insert(command.end(), {"--name", arguments.name});
   const CommandOutcome outcome = run_command(command, SystemClock(), kPatience);
   auto text = read_file(path);
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
+  remove_if_there(path);
   if (outcome.exit_code == 2) return bad_input(arguments.module + ": " + outcome.output);
   if (outcome.exit_code != 0 || outcome.timed_out) {
     return unavailable(arguments.python + " -m trimtab.module_model did not answer: " + outcome.output +
@@ -76,18 +69,13 @@ Result<int> extract(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const std::string text, megatron ? from_megatron(arguments, console) : from_module(arguments));
   // What is handed out can be read again.
   TRIMTAB_TRY(const Model model, parse_model(text, "the extracted model"));
-  if (arguments.out.empty()) {
-    console.out << to_json(model) << "\n";
-  } else {
-    TRIMTAB_TRY_STATUS(write_file(arguments.out, to_json(model) + "\n"));
-    Bytes bytes = 0;
-    for (const Operator& op : model.operators) bytes += op.parameter_bytes;
-    for (const TiedParameters& tied : model.tied_parameters) {
-      bytes -= tied.bytes * (std::ssize(tied.operators) - 1);
-    }
-    console.err << "wrote " << arguments.out << ": " << model.operators.size() << " operators, " << bytes
-                << " bytes of parameters\n";
-  }
+  Bytes bytes = 0;
+  for (const Operator& op : model.operators) bytes += op.parameter_bytes;
+  for (const TiedParameters& tied : model.tied_parameters) bytes -= tied.bytes * (std::ssize(tied.operators) - 1);
+  TRIMTAB_TRY_STATUS(hand_out(to_json(model) + "\n", arguments.out,
+                              "wrote " + arguments.out + ": " + std::to_string(model.operators.size()) +
+                                  " operators, " + std::to_string(bytes) + " bytes of parameters",
+                              console));
   return 0;
 }
 
@@ -95,24 +83,20 @@ Result<int> extract(const Arguments& arguments, Console& console) {
 
 void add_model(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* model = add_verb(root, "model", "Make model.json", "trimtab model extract --megatron arguments.txt");
-  model->require_subcommand(1);
-  CLI::App* verb = add_verb(*model, "extract", "Make model.json from Megatron-LM's arguments, or from a PyTorch module",
+  CLI::App& model = add_group(root, "model", "Make model.json", "trimtab model extract --megatron arguments.txt");
+  CLI::App* verb = add_verb(model, "extract", "Make model.json from Megatron-LM's arguments, or from a PyTorch module",
                             "trimtab model extract --megatron arguments.txt --name gpt-1.3b --out model.json\n"
                             "  trimtab model extract -- --num-layers 24 --hidden-size 2048 ...\n"
                             "  trimtab model extract --module my_model:layers --global-batch 64 --out model.json");
   add_value(verb, "--megatron", arguments->megatron, "FILE", "The arguments of a Megatron-LM GPT, as a shell has them");
-  verb->add_option("arguments", arguments->words, "Megatron-LM's arguments, behind --")->type_name("ARGUMENT");
+  add_values(verb, "arguments", arguments->words, "ARGUMENT", "Megatron-LM's arguments, behind --");
   add_value(verb, "--module", arguments->module, "MODULE:FUNCTION",
             "A function that returns the layers in order and an example input (client/python/trimtab/module_model.py)");
-  add_value(verb, "--python", arguments->python, "FILE", "The Python that has PyTorch")->capture_default_str();
+  add_value(verb, "--python", arguments->python, "FILE", "The Python that has PyTorch", Need::kHasDefault);
   add_value(verb, "--global-batch", arguments->batch, "N", "Samples of a step (with --module)");
   add_value(verb, "--name", arguments->name, "TEXT", "The model's name");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return extract(*arguments, console); };
-  });
+  add_action(verb, selection, arguments, extract);
 }
 
 }  // namespace trimtab::cli

@@ -1,17 +1,11 @@
-#include <CLI/CLI.hpp>
-#include <memory>
-#include <optional>
-
-#include "files.hpp"
+#include "arguments.hpp"
 #include "json_text.hpp"
-#include "plans/plan_targets.hpp"
 #include "plans/plan_text.hpp"
 #include "plans/prediction_text.hpp"
 #include "plans/priced_inputs.hpp"
 #include "schema/target.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 #include "tuner/validate.hpp"
-#include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 
@@ -36,13 +30,9 @@ Result<int> show(const Arguments& arguments, Console& console) {
   if (!arguments.model.empty()) {
     TRIMTAB_TRY(model, read_model(arguments.model));
   }
-  if (arguments.json) {
-    const json answer = {
-        {"hash", semantic_hash(plan)}, {"summary", one_line(plan)}, {"plan", json::parse(to_json(plan))}};
-    console.out << json_text(answer, 2) << "\n";
-  } else {
-    console.out << describe(plan, model ? &*model : nullptr);
-  }
+  const json answer = {
+      {"hash", semantic_hash(plan)}, {"summary", one_line(plan)}, {"plan", json::parse(to_json(plan))}};
+  console.out << (arguments.json ? json_text(answer, 2) + "\n" : describe(plan, model ? &*model : nullptr));
   return 0;
 }
 
@@ -58,7 +48,7 @@ Result<int> diff(const Arguments& arguments, Console& console) {
     console.out << json_text({{"same", changes.empty()}, {"differences", list}}, 2) << "\n";
     return 0;
   }
-  TextTable table({{"field"}, {"before"}, {"after"}});
+  TextTable table({"field", "before", "after"});
   for (const PlanChange& change : changes) table.add({change.field, change.before, change.after});
   console.out << (changes.empty() ? "The plans mean the same.\n" : table.str());
   return 0;
@@ -70,6 +60,38 @@ Result<std::optional<Prediction>> predict(const Arguments& arguments, const Plan
   TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
   TRIMTAB_TRY_STATUS(check_plan(arguments.file, plan, *inputs.cost_model));
   return std::optional<Prediction>{inputs.cost_model->evaluate(plan)};
+}
+
+struct TargetAnswer {
+  std::string target;
+  std::vector<std::string> complaints;  // what the plan sets and the target cannot do; empty = it runs all of it
+};
+
+// Of every target. REQUIRES: the plan fits the model. Where no target can count the model's layers, each says why.
+std::vector<TargetAnswer> answers_of_targets(const Plan& plan, const Model& model) {
+  std::vector<TargetAnswer> answers;
+  for (const std::string_view target : targets()) {
+    const auto complaints = unhonoured(plan, model, target);
+    answers.push_back(
+        {std::string(target), complaints.ok() ? *complaints : std::vector<std::string>{complaints.error().message}});
+  }
+  return answers;
+}
+
+// "Honoured by trainer, megatron." and a line for each other target with its first complaint.
+std::string targets_text(const std::vector<TargetAnswer>& answers) {
+  std::string honoured;
+  std::string refused;
+  for (const TargetAnswer& one : answers) {
+    if (one.complaints.empty()) {
+      honoured += (honoured.empty() ? "" : ", ") + one.target;
+      continue;
+    }
+    refused += "  not " + one.target + ": " + one.complaints.front();
+    const std::size_t more = one.complaints.size() - 1;
+    refused += (more > 0 ? "; and " + std::to_string(more) + " more" : "") + "\n";
+  }
+  return "Honoured by " + (honoured.empty() ? "no target" : honoured) + ".\n" + refused;
 }
 
 struct Verdict {
@@ -96,7 +118,7 @@ void print_check(const Arguments& arguments, const Verdict& verdict, Console& co
   } else if (!arguments.target.empty()) {
     console.out << arguments.file << ": is valid, and target " << arguments.target << " runs all of it\n";
   } else {
-    console.out << arguments.file << ": is valid. " << describe(verdict.targets);
+    console.out << arguments.file << ": is valid. " << targets_text(verdict.targets);
   }
   if (verdict.broken.empty() && !verdict.prediction) console.out << "Memory was not checked: that needs --costs.\n";
   if (verdict.prediction) console.out << describe(*verdict.prediction);
@@ -121,9 +143,9 @@ Result<int> check(const Arguments& arguments, Console& console) {
   // Rules say nothing of time: a plan that nothing prices may be valid, if its memory is known to suffice.
   if (verdict.prediction && !verdict.prediction->feasible) {
     const Prediction& prediction = *verdict.prediction;
-    const bool full = prediction.bottleneck.resource == "memory";
-    if (prediction.priced()) verdict.broken.push_back(prediction.infeasible_reason);
-    if (!prediction.priced() && full) {
+    if (prediction.priced()) {
+      verdict.broken.push_back(prediction.infeasible_reason);
+    } else if (prediction.bottleneck.resource == "memory") {
       verdict.broken.push_back("stage " + std::to_string(prediction.bottleneck.stage) + " does not fit into memory");
     }
   }
@@ -167,18 +189,13 @@ Result<int> export_plan(const Arguments& arguments, Console& console) {
                      2) +
            "\n";
   }
-  if (arguments.out.empty()) {
-    console.out << text;
-  } else {
-    TRIMTAB_TRY_STATUS(write_file(arguments.out, text));
-    console.err << "wrote " << arguments.out << "\n";
-  }
+  TRIMTAB_TRY_STATUS(hand_out(text, arguments.out, "wrote " + arguments.out, console));
   return 0;
 }
 
 Result<int> list_targets(const Arguments& arguments, Console& console) {
   json all = json::object();
-  TextTable table({{"target"}, {"knob"}, {"what becomes of it"}});
+  TextTable table({"target", "knob", "what becomes of it"});
   for (const std::string_view name : targets()) {
     TRIMTAB_TRY(const std::vector<TargetKnob> knobs, target_knobs(name));
     for (const TargetKnob& knob : knobs) {
@@ -190,16 +207,12 @@ Result<int> list_targets(const Arguments& arguments, Console& console) {
   return 0;
 }
 
-using Body = Result<int> (*)(const Arguments&, Console&);
-
-CLI::App* add_part(CLI::App* plan, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
-                   const char* name, const char* description, const char* example) {
-  CLI::App* verb = add_verb(*plan, name, description, example);
-  add_value(verb, "plan", arguments->file, "FILE", "plan.json")->required();
-  add_json(verb, arguments->json);
-  verb->callback([arguments, body, &selection] {
-    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
-  });
+CLI::App* add_part(CLI::App& group, Selection& selection, const std::shared_ptr<Arguments>& arguments,
+                   Result<int> (*body)(const Arguments&, Console&), const char* name, const char* description,
+                   const char* example) {
+  CLI::App* verb = add_verb(group, name, description, example);
+  add_value(verb, "plan", arguments->file, "FILE", "plan.json", Need::kRequired);
+  add_action(verb, selection, arguments, body);
   return verb;
 }
 
@@ -207,32 +220,28 @@ CLI::App* add_part(CLI::App* plan, Selection& selection, const std::shared_ptr<A
 
 void add_plan(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* plan = add_verb(root, "plan", "Show, compare, check or export a plan", "trimtab plan show plan.json");
-  plan->require_subcommand(1);
+  CLI::App& plan = add_group(root, "plan", "Show, compare, check or export a plan", "trimtab plan show plan.json");
   CLI::App* verb = add_part(plan, selection, arguments, show, "show", "Print a plan for people",
                             "trimtab plan show plan.json --model model.json");
   add_value(verb, "--model", arguments->model, "FILE", "model.json, to name the operators");
   verb = add_part(plan, selection, arguments, diff, "diff", "Print what differs between two plans",
                   "trimtab plan diff initial.json adopted.json");
-  add_value(verb, "other", arguments->other, "FILE", "The plan to compare with")->required();
+  add_value(verb, "other", arguments->other, "FILE", "The plan to compare with", Need::kRequired);
   verb = add_part(plan, selection, arguments, check, "check",
                   "Check that a plan is valid, and who runs it (exit 1: it is not)",
                   "trimtab plan check plan.json --model model.json --cluster cluster.json\n"
                   "  trimtab plan check plan.json --model model.json --cluster cluster.json --target trainer");
   add_priced_flags(verb, arguments->priced, true);
-  add_value(verb, "--target", arguments->target, joined(targets()),
+  add_value(verb, "--target", arguments->target, joined(targets(), "|"),
             "Also that this framework runs all of it (default: say which do)");
   verb = add_part(plan, selection, arguments, export_plan, "export", "Write a plan as its target reads it",
                   "trimtab plan export plan.json --to megatron --model model.json\n"
                   "  trimtab plan export plan.json --to deepspeed --model model.json --out deepspeed.json");
-  add_value(verb, "--to", arguments->to, joined(targets()), "Target")->capture_default_str();
+  add_value(verb, "--to", arguments->to, joined(targets(), "|"), "Target", Need::kHasDefault);
   add_value(verb, "--model", arguments->model, "FILE", "model.json, whose layers the target counts");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
-  verb = add_verb(*plan, "targets", "List the targets and the knobs that each honours", "trimtab plan targets");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return list_targets(*arguments, console); };
-  });
+  verb = add_verb(plan, "targets", "List the targets and the knobs that each honours", "trimtab plan targets");
+  add_action(verb, selection, arguments, list_targets);
 }
 
 }  // namespace trimtab::cli

@@ -1,21 +1,17 @@
 #include <CLI/CLI.hpp>
-#include <memory>
-#include <utility>
+#include <nlohmann/json.hpp>
 
-#include "base/clock.hpp"
+#include "arguments.hpp"
 #include "base/numbers.hpp"
-#include "budget.hpp"
 #include "costs/cost_text.hpp"
 #include "files.hpp"
 #include "jobs/interrupt.hpp"
 #include "plans/plan_text.hpp"
 #include "plans/prediction_text.hpp"
 #include "plans/priced_inputs.hpp"
-#include "plans/target_cost.hpp"
 #include "schema/target.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 #include "tuner/search.hpp"
-#include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 
@@ -44,7 +40,7 @@ struct Arguments {
 };
 
 std::string plans_table(const SearchResult& result) {
-  TextTable table({{"", true}, {"predicted", true}, {"95 % interval", true}, {"memory", true}, {"plan"}});
+  TextTable table({">", ">predicted", ">95 % interval", ">memory", "plan"});
   for (std::size_t i = 0; i < result.plans.size(); ++i) {
     const Prediction& prediction = result.plans[i].prediction;
     Bytes memory = 0;
@@ -137,6 +133,51 @@ void set_budget(const Budget& budget, const Clock& clock, Nanoseconds begin, int
   options.stop = [&clock, end, timed] { return InterruptGuard::interrupted() || (timed && clock.monotonic() >= end); };
 }
 
+// What a target's limits cost: its best plan beside the best of the space that nothing restricts.
+struct TargetCost {
+  std::string target;
+  double target_ms = 0;
+  RankedPlan free;  // never slower than the target's plan
+};
+
+double share_of(const TargetCost& cost) {
+  return cost.target_ms / cost.free.prediction.iteration_ms - 1;
+}
+
+// Searches the same space without the target, by `unified`. `options` are those of the target's search, with what is
+// left of the budget; `best` is its best plan.
+Result<TargetCost> target_cost(const tuner::CostModel& cost_model, const Knobs& knobs, tuner::SearchOptions options,
+                               const RankedPlan& best) {
+  TargetCost cost{options.target, best.prediction.iteration_ms, best};
+  options.target.clear();
+  options.strategy = "unified";
+  options.plans = 1;
+  options.start = best.plan;
+  TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(cost_model, knobs, options));
+  // Where the space cannot express the target's plan, or time ran out, the best that is known stands.
+  const auto& plans = outcome.result.plans;
+  if (!plans.empty() && plans.front().prediction.iteration_ms < cost.target_ms) cost.free = plans.front();
+  return cost;
+}
+
+// "The limits of megatron cost 12.3 %: 374 ms instead of 333 ms for …"
+std::string target_cost_text(const TargetCost& cost) {
+  if (share_of(cost) < 0.0005) return "The limits of " + cost.target + " cost nothing that was found.\n";
+  return "The limits of " + cost.target + " cost " + format_percent(share_of(cost)) + ": " + format_ms(cost.target_ms) +
+         " instead of " + format_ms(cost.free.prediction.iteration_ms) + " in the free space, with " +
+         one_line(cost.free.plan) + "\n";
+}
+
+// The search's document with a member "target".
+std::string with_target_cost(const std::string& search_json, const TargetCost& cost) {
+  auto json = nlohmann::ordered_json::parse(search_json);
+  json["target"] = {{"name", cost.target},
+                    {"limits_cost", share_of(cost)},
+                    {"free_ms", cost.free.prediction.iteration_ms},
+                    {"free_plan", nlohmann::ordered_json::parse(to_json(cost.free.plan))}};
+  return json.dump();
+}
+
 void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, const tuner::CostModel& cost_model,
            const std::optional<TargetCost>& cost, Console& console) {
   const SearchResult& result = outcome.result;
@@ -192,47 +233,43 @@ void add_search(CLI::App& root, Selection& selection) {
                "  trimtab search --model gpt-1_3B.json --cluster gpt-1_3B.cluster.json --costs costs.db "
                "--cost-model aceso --space aceso --strategy unified --budget 100000ev --explain");
   add_priced_flags(verb, arguments->priced, false);
-  add_value(verb, "--strategy", arguments->strategy, joined(tuner::strategies()),
+  add_value(verb, "--strategy", arguments->strategy, joined(tuner::strategies(), "|"),
             "Search strategy (default: aceso; target with --target)");
-  add_value(verb, "--space", arguments->space, joined(tuner::plan_spaces()),
+  add_value(verb, "--space", arguments->space, joined(tuner::plan_spaces(), "|"),
             "Space of plans: what the job's knobs allow, or that of a published search (default: job; all with "
             "--target)");
-  add_value(verb, "--target", arguments->target, joined(targets()),
+  add_value(verb, "--target", arguments->target, joined(targets(), "|"),
             "Only plans that this framework can run, and what its limits cost against the free space");
-  add_value(verb, "--seed", arguments->seed, "N", "Seed of the random choices")->capture_default_str();
+  add_value(verb, "--seed", arguments->seed, "N", "Seed of the random choices", Need::kHasDefault);
   add_value(verb, "--threads", arguments->threads, "N", "Most threads to use; this release's strategies run on one");
   add_value(verb, "--budget", arguments->budget, "TIME|Nev",
             "Time (2s) or evaluations (100000ev); with --target's own strategy half of it goes to the comparison with "
-            "the free space")
-      ->capture_default_str();
+            "the free space",
+            Need::kHasDefault);
   add_value(
       verb, "--knobs", arguments->knobs, "LIST",
       "Knobs that may be turned, separated by commas (default: those of a job that names none; with --target what it "
       "honours)");
-  add_value(verb, "--plans", arguments->plans, "N", "How many plans to return")->capture_default_str();
+  add_value(verb, "--plans", arguments->plans, "N", "How many plans to return", Need::kHasDefault);
   add_value(verb, "--start", arguments->start, "FILE", "plan.json to start from (default: the strategy's own)");
-  add_value(verb, "--aceso-max-hops", arguments->max_hops, "N", "aceso: primitives in a row before it backtracks")
-      ->capture_default_str();
-  verb->add_flag("--aceso-no-heuristic-2", arguments->no_heuristic_2,
-                 "aceso: try resources and primitives in random order");
+  add_value(verb, "--aceso-max-hops", arguments->max_hops, "N", "aceso: primitives in a row before it backtracks",
+            Need::kHasDefault);
+  add_flag(verb, "--aceso-no-heuristic-2", arguments->no_heuristic_2,
+           "aceso: try resources and primitives in random order");
   add_value(
       verb, "--oases-degrees", arguments->oases_degrees, "N",
-      "oases: most tensor-parallel degrees, each on operators in a row; nothing is proven then (0: any, anywhere)")
-      ->capture_default_str();
-  verb->add_option("--without", arguments->without, "Families of knobs to leave out, to see what they are worth")
-      ->type_name("recompute,tensor_parallel,...")
+      "oases: most tensor-parallel degrees, each on operators in a row; nothing is proven then (0: any, anywhere)",
+      Need::kHasDefault);
+  add_values(verb, "--without", arguments->without, "recompute,tensor_parallel,...",
+             "Families of knobs to leave out, to see what they are worth")
       ->delimiter(',');
-  add_value(verb, "--h3t-solver", arguments->h3t_solver, joined(tuner::h3t_solvers()),
-            "h3t: the exact solver, or one of the paper's")
-      ->capture_default_str();
-  verb->add_flag("--h3t-free-sync", arguments->h3t_free_sync,
-                 "h3t: then try layers that do not synchronize; the proven bound does not count them");
+  add_value(verb, "--h3t-solver", arguments->h3t_solver, joined(tuner::h3t_solvers(), "|"),
+            "h3t: the exact solver, or one of the paper's", Need::kHasDefault);
+  add_flag(verb, "--h3t-free-sync", arguments->h3t_free_sync,
+           "h3t: then try layers that do not synchronize; the proven bound does not count them");
   add_value(verb, "--trace", arguments->trace, "FILE", "Write every iteration as CSV");
-  verb->add_flag("--explain", arguments->explain, "Say why the best plan is the best, and how it was found");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return search(*arguments, console); };
-  });
+  add_flag(verb, "--explain", arguments->explain, "Say why the best plan is the best, and how it was found");
+  add_action(verb, selection, arguments, search);
 }
 
 }  // namespace trimtab::cli

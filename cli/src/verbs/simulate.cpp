@@ -1,22 +1,16 @@
 #include <time.h>
 
-#include <CLI/CLI.hpp>
-#include <memory>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
-#include "base/clock.hpp"
+#include "arguments.hpp"
 #include "base/numbers.hpp"
-#include "budget.hpp"
 #include "coordinator/simulation.hpp"
-#include "documents.hpp"
 #include "files.hpp"
-#include "jobs/interrupt.hpp"
 #include "plans/priced_inputs.hpp"
-#include "plans/simulation_text.hpp"
-#include "report/html.hpp"
-#include "report/text.hpp"
-#include "schema/job.hpp"
+#include "report/report.hpp"
 #include "schema/target.hpp"
-#include "verbs/verb.hpp"
+#include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
@@ -101,18 +95,61 @@ Result<coordinator::SimulationInput> read_input(const Arguments& arguments) {
   }
   if (!arguments.calibration.empty()) input.calibration_json = tuner::to_json(costs.calibration);
   input.planner = arguments.planner;
-  input.model_json = to_json(model);
-  input.cluster_json = to_json(cluster);
+  input.model = model;
+  input.cluster = std::move(cluster);
   input.costs = std::move(costs.costs);
   return input;
 }
 
-Status write_reports(const std::string& directory, const coordinator::SimulationOutcome& outcome) {
-  TRIMTAB_TRY_STATUS(make_directories(directory));
-  TRIMTAB_TRY_STATUS(write_file(directory + "/simulation.json", outcome.simulation_json));
-  TRIMTAB_TRY_STATUS(write_file(directory + "/report.json", outcome.report_json));
-  TRIMTAB_TRY(const ReportData report, parse_report(outcome.report_json, "the simulated job's report"));
-  return write_file(directory + "/report.html", report_html(report));
+std::string compose(const nlohmann::json& from) {
+  const nlohmann::json& truth = from.at("truth");
+  const auto factor = [&](const char* name) { return format_fixed(truth.at(name).get<double>(), 2); };
+  const auto milliseconds = [&](const char* name) { return format_ms(from.at(name).get<double>()); };
+  std::string text = "hidden truth: computation x " + factor("computation") + ", communication x " +
+                     factor("communication") + ", overlap x " + factor("overlap") + ", memory x " + factor("memory") +
+                     "\n";
+  text += "truly: initial plan " + milliseconds("initial_true_ms") + ", adopted " + milliseconds("adopted_true_ms") +
+          ", best known " + milliseconds("best_true_ms") + ": regret " +
+          format_percent(from.at("regret").get<double>()) + "\n";
+  text += std::to_string(from.at("trials").size()) + " trials, " + std::to_string(from.at("adoptions").get<int>()) +
+          " adopted, " + std::to_string(from.at("false_adoptions").get<int>()) + " of them truly no faster; " +
+          std::to_string(from.at("out_of_memory_trials").get<int>()) + " ran out of memory\n";
+  const int reached = from.at("trials_to_2_percent").get<int>();
+  text += reached < 0 ? "not within 2 % of the best known\n"
+                      : "within 2 % of the best known after " + std::to_string(reached) + " trials\n";
+  text += "overhead: " + format_percent(from.at("overhead_share").get<double>()) + " of the job's time, " +
+          format_number(from.at("overhead_device_hours").get<double>(), 3) + " device hours\n";
+  return text;
+}
+
+// "   12.3 min  trial    trial 2 rejected: …\n"
+std::string simulation_line(double seconds, const std::string& kind, const std::string& text) {
+  return padded(format_ms(seconds * 1e3), 9, true) + "  " + padded(kind, 8, false) + " " + text + "\n";
+}
+
+// Of a "trimtab.simulation/1" document.
+Result<std::string> simulation_text(const std::string& simulation_json) {
+  try {
+    return compose(nlohmann::json::parse(simulation_json));
+  } catch (const nlohmann::json::exception& cause) {
+    return bad_input(std::string("the simulation's report: ") + cause.what());
+  }
+}
+
+// The processor time that planning took: the one thing in a simulation that differs from run to run.
+std::string planning_text(const coordinator::SimulationOutcome& outcome) {
+  return "planning: " + format_ms(1e3 * outcome.planning_seconds) + " of processor time in " +
+         std::to_string(outcome.searches) + " searches, at most " + format_ms(1e3 * outcome.longest_search_seconds) +
+         " in one\n";
+}
+
+// outcome.simulation_json with that under "planning".
+std::string timed_simulation(const coordinator::SimulationOutcome& outcome) {
+  auto document = nlohmann::json::parse(outcome.simulation_json);
+  document["planning"] = {{"seconds", outcome.planning_seconds},
+                          {"longest_search_seconds", outcome.longest_search_seconds},
+                          {"searches", outcome.searches}};
+  return document.dump(2);
 }
 
 Result<int> simulate(const Arguments& arguments, Console& console) {
@@ -123,12 +160,17 @@ Result<int> simulate(const Arguments& arguments, Console& console) {
     if (!arguments.quiet) console.err << simulation_line(seconds, kind, text);
   };
   TRIMTAB_TRY(const coordinator::SimulationOutcome outcome, coordinator::simulate(input, say));
-  if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_reports(arguments.out, outcome));
+  constexpr const char* kSource = "the simulated job's report";
+  if (!arguments.out.empty()) {
+    TRIMTAB_TRY_STATUS(make_directories(arguments.out));
+    TRIMTAB_TRY_STATUS(write_file(arguments.out + "/simulation.json", outcome.simulation_json));
+    TRIMTAB_TRY(const ReportData written, write_report(arguments.out, outcome.report_json, kSource));
+  }
   if (arguments.json) {
     console.out << timed_simulation(outcome) << "\n";
     return 0;
   }
-  TRIMTAB_TRY(const ReportData report, parse_report(outcome.report_json, "the simulated job's report"));
+  TRIMTAB_TRY(const ReportData report, parse_report(outcome.report_json, kSource));
   TRIMTAB_TRY(const std::string verdict, simulation_text(outcome.simulation_json));
   console.out << report_text(report) << "\n" << verdict << planning_text(outcome);
   if (!arguments.out.empty()) {
@@ -144,29 +186,25 @@ void add_simulate(CLI::App& root, Selection& selection) {
   CLI::App* verb = add_verb(root, "simulate", "Tune a job on a simulated cluster whose true costs nobody is told",
                             "trimtab simulate --model model.json --cluster cluster.json --costs costs.db --seed 1 "
                             "--scenario scenario.toml");
-  add_value(verb, "--model", arguments->model, "FILE", "model.json")->required();
-  add_value(verb, "--cluster", arguments->cluster, "FILE", "cluster.json")->required();
-  add_value(verb, "--costs", arguments->costs, "FILE", "Cost database: what the tuner believes")->required();
+  add_value(verb, "--model", arguments->model, "FILE", "model.json", Need::kRequired);
+  add_value(verb, "--cluster", arguments->cluster, "FILE", "cluster.json", Need::kRequired);
+  add_value(verb, "--costs", arguments->costs, "FILE", "Cost database: what the tuner believes", Need::kRequired);
   add_value(verb, "--fingerprint", arguments->fingerprint, "HASH",
             "Whose costs, where the database has several (a prefix will do)");
   add_value(verb, "--calibration", arguments->calibration, "JOB", "Begin with what this job's trials have taught");
   add_value(verb, "--job", arguments->job, "FILE",
             "job.toml: its knobs, trials, steps and memory limit (default: auto, 5000 steps, 12 trials)");
   add_value(verb, "--scenario", arguments->scenario, "FILE", "TOML: truth, noise, switching and drift");
-  add_value(verb, "--seed", arguments->seed, "N", "Of the hidden truth and of all noise")->capture_default_str();
+  add_value(verb, "--seed", arguments->seed, "N", "Of the hidden truth and of all noise", Need::kHasDefault);
   add_value(verb, "--steps", arguments->steps, "N", "Of the job (default: as the job says)");
-  add_value(verb, "--planner", arguments->planner, joined(coordinator::simulation_planners()),
-            "Who proposes plans: the tuner, or one without a model of time to compare it with")
-      ->capture_default_str();
-  add_value(verb, "--budget", arguments->budget, "Nev", "Evaluations of each search")->capture_default_str();
+  add_value(verb, "--planner", arguments->planner, joined(coordinator::simulation_planners(), "|"),
+            "Who proposes plans: the tuner, or one without a model of time to compare it with", Need::kHasDefault);
+  add_value(verb, "--budget", arguments->budget, "Nev", "Evaluations of each search", Need::kHasDefault);
   add_value(verb, "--best-budget", arguments->best_budget, "Nev",
             "Evaluations of the search for the true best (default: four times --budget)");
   add_value(verb, "--out", arguments->out, "DIR", "Where simulation.json, report.json and report.html go");
-  verb->add_flag("--quiet", arguments->quiet, "Say nothing on the way");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return simulate(*arguments, console); };
-  });
+  add_flag(verb, "--quiet", arguments->quiet, "Say nothing on the way");
+  add_action(verb, selection, arguments, simulate);
 }
 
 }  // namespace trimtab::cli

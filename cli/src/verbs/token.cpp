@@ -1,11 +1,9 @@
-#include <CLI/CLI.hpp>
 #include <filesystem>
-#include <memory>
 
 #include "files.hpp"
 #include "json_text.hpp"
 #include "net/tokens.hpp"
-#include "text_table.hpp"
+#include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {
@@ -66,14 +64,14 @@ Result<int> remove(const Arguments& arguments, Console& console) {
     return no(arguments.tokens + ": there is no token of the name '" + arguments.name + "'");
   }
   TRIMTAB_TRY_STATUS(write_private_file(arguments.tokens, tokens.text()));
-  if (arguments.json) console.out << json_text({{"removed", arguments.name}}) << "\n";
-  if (!arguments.json) console.out << "removed the token of " << arguments.name << "\n";
+  console.out << (arguments.json ? json_text({{"removed", arguments.name}}) : "removed the token of " + arguments.name)
+              << "\n";
   return 0;
 }
 
 Result<int> list(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const net::Tokens tokens, read_tokens(arguments.tokens, false));
-  TextTable table({{"name"}, {"role"}, {"tenant"}});
+  TextTable table({"name", "role", "tenant"});
   json entries = json::array();
   for (const net::TokenOwner& owner : tokens.owners()) {
     table.add({owner.name, std::string(to_string(owner.role)), owner.tenant});
@@ -83,38 +81,32 @@ Result<int> list(const Arguments& arguments, Console& console) {
   return 0;
 }
 
-using Body = Result<int> (*)(const Arguments&, Console&);
-
-CLI::App* add_part(CLI::App* group, Selection& selection, const std::shared_ptr<Arguments>& arguments, Body body,
-                   const char* name, const char* description) {
-  CLI::App* verb = add_verb(*group, name, description,
+CLI::App* add_part(CLI::App& group, Selection& selection, const std::shared_ptr<Arguments>& arguments,
+                   Result<int> (*body)(const Arguments&, Console&), const char* name, const char* description) {
+  CLI::App* verb = add_verb(group, name, description,
                             "trimtab token " + std::string(name) + (body == list ? "" : " ana") + " --tokens tokens");
-  add_value(verb, "--tokens", arguments->tokens, "FILE", "The coordinator's file of tokens, which holds hashes alone")
-      ->required();
-  add_json(verb, arguments->json);
-  verb->callback([arguments, body, &selection] {
-    selection.action = [arguments, body](Console& console) { return body(*arguments, console); };
-  });
+  add_value(verb, "--tokens", arguments->tokens, "FILE", "The coordinator's file of tokens, which holds hashes alone",
+            Need::kRequired);
+  add_action(verb, selection, arguments, body);
   return verb;
 }
 
 }  // namespace
 
 void add_token(CLI::App& root, Selection& selection) {
-  CLI::App* group = add_verb(root, "token", "Tokens by which people and scripts show the coordinator who they are",
-                             "trimtab token add ana --role operate --tokens /etc/trimtab/tokens");
-  group->require_subcommand(1);
+  CLI::App& group = add_group(root, "token", "Tokens by which people and scripts show the coordinator who they are",
+                              "trimtab token add ana --role operate --tokens /etc/trimtab/tokens");
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = add_part(group, selection, arguments, add, "add", "Make a token and print it, this once");
-  add_value(verb, "name", arguments->name, "NAME", "Whose it is; under TLS also the name in the certificate")
-      ->required();
-  add_value(verb, "--role", arguments->role, "view|operate|agent", "What it may")->capture_default_str();
+  add_value(verb, "name", arguments->name, "NAME", "Whose it is; under TLS also the name in the certificate",
+            Need::kRequired);
+  add_value(verb, "--role", arguments->role, "view|operate|agent", "What it may", Need::kHasDefault);
   add_value(verb, "--tenant", arguments->tenant, "NAME",
             "Whose jobs it sees, an agent's: runs; '*' all (default: those of NAME, of an agent none)");
   add_value(verb, "-o,--out", arguments->out, "FILE", "Write the token there and do not print it");
   arguments = std::make_shared<Arguments>();
   verb = add_part(group, selection, arguments, remove, "remove", "Make a token worthless");
-  add_value(verb, "name", arguments->name, "NAME", "Whose")->required();
+  add_value(verb, "name", arguments->name, "NAME", "Whose", Need::kRequired);
   arguments = std::make_shared<Arguments>();
   add_part(group, selection, arguments, list, "list", "Print whose tokens there are and what they may");
 }

@@ -1,23 +1,16 @@
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <thread>
 
-#include "base/clock.hpp"
 #include "base/numbers.hpp"
 #include "jobs/interrupt.hpp"
-#include "jobs/progress.hpp"
-#include "jobs/reply_document.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
 #include "json_text.hpp"
-#include "trace/events.hpp"
+#include "terminal_text.hpp"
 #include "trace/fetch.hpp"
-#include "verbs/verb.hpp"
 
 namespace trimtab::cli {
 
@@ -209,12 +202,9 @@ void add_trace(CLI::App& root, Selection& selection) {
       ->type_name("N")
       ->check(CLI::Range(1, 10'000))
       ->excludes(seconds);
-  add_value(verb, "-o,--out", arguments->file, "FILE", "Where the trace goes")->required();
+  add_value(verb, "-o,--out", arguments->file, "FILE", "Where the trace goes", Need::kRequired);
   add_coordinator_flags(verb, arguments->session);
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return trace(*arguments, console); };
-  });
+  add_action(verb, selection, arguments, trace);
 }
 
 }  // namespace trimtab::cli

@@ -1,13 +1,11 @@
-#include <CLI/CLI.hpp>
-#include <memory>
+// Verbs that hand a job in and follow it: `tune` and `profile`.
 
 #include "files.hpp"
 #include "jobs/interrupt.hpp"
-#include "jobs/job_state.hpp"
 #include "jobs/run_job.hpp"
-#include "report/html.hpp"
-#include "report/text.hpp"
-#include "verbs/verb.hpp"
+#include "jobs/status_text.hpp"
+#include "json_text.hpp"
+#include "report/report.hpp"
 
 namespace trimtab::cli {
 
@@ -21,13 +19,9 @@ struct Arguments {
   bool json = false;
 };
 
-// Writes both reports and prints the summary. The page and the summary are views: what they cannot show is still in
-// report.json.
-Status write_report(const Arguments& arguments, const std::string& text, Console& console) {
+Status hand_over(const Arguments& arguments, const std::string& text, Console& console) {
   TRIMTAB_TRY_STATUS(make_directories(arguments.out));
-  TRIMTAB_TRY_STATUS(write_file(arguments.out + "/report.json", text));
-  TRIMTAB_TRY(const ReportData report, parse_report(text, "the coordinator's report"));
-  TRIMTAB_TRY_STATUS(write_file(arguments.out + "/report.html", report_html(report)));
+  TRIMTAB_TRY(const ReportData report, write_report(arguments.out, text, "the coordinator's report"));
   if (arguments.json) {
     console.out << text << "\n";
   } else {
@@ -53,19 +47,30 @@ Result<int> tune(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
   const InterruptGuard guard;
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
-  TRIMTAB_TRY_STATUS(submit_job(*session, job, {"/v1/jobs", "tune", arguments.job, arguments.replace}, clock, console));
-  Result<Followed> followed = [&] {
-    LiveOutput output(console.err, console.err_is_terminal);
-    return follow_job(session->client(), job.name, output, clock);
-  }();
-  if (!followed.ok()) return followed.error();
-  if (trains_on(followed->last)) TRIMTAB_TRY_STATUS(leave_training(*session, job.name, console));
-  const Status verdict = judge(*followed);
+  const Submission submission{"tune", arguments.job, arguments.replace};
+  TRIMTAB_TRY(const Followed followed, run_job(*session, job, submission, clock, console));
+  if (trains_on(followed.last)) TRIMTAB_TRY_STATUS(leave_training(*session, job.name, console));
+  const Status verdict = judge(followed);
   // A job that failed or was stopped late has a report worth keeping; one that never searched has none.
   const auto report = session->client().get(job_target(job.name, "/report"), std::chrono::seconds(30));
-  if (report.ok()) TRIMTAB_TRY_STATUS(write_report(arguments, *report, console));
+  if (report.ok()) TRIMTAB_TRY_STATUS(hand_over(arguments, *report, console));
   if (!verdict.ok()) return verdict.error();
   if (!report.ok()) return wrap("the job is over, but its report is missing", report.error());
+  return 0;
+}
+
+Result<int> profile(const Arguments& arguments, Console& console) {
+  const SystemClock clock;
+  TRIMTAB_TRY(const Job job, load_job(arguments.job));
+  const InterruptGuard guard;
+  TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
+  const Submission submission{"profile", arguments.job, arguments.replace};
+  TRIMTAB_TRY(const Followed followed, run_job(*session, job, submission, clock, console));
+  TRIMTAB_TRY_STATUS(judge(followed));
+  TRIMTAB_TRY(const auto measured, session->client().read<api::Job>(job_target(job.name)));
+  console.out << (arguments.json ? json_text({{"job", job.name}, {"fingerprint", measured.fingerprint}})
+                                 : "the costs of " + job.name + " are measured, fingerprint " + measured.fingerprint)
+              << "\n";
   return 0;
 }
 
@@ -75,16 +80,24 @@ void add_tune(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = add_verb(root, "tune", "Run a job and keep it on the fastest plan: profile, search, trials, report",
                             "trimtab tune --job job.toml --out out");
-  add_value(verb, "job,--job", arguments->job, "FILE", "job.toml")->required();
-  add_value(verb, "--out", arguments->out, "DIR", "Where report.json and report.html go")->capture_default_str();
+  add_value(verb, "job,--job", arguments->job, "FILE", "job.toml", Need::kRequired);
+  add_value(verb, "--out", arguments->out, "DIR", "Where report.json and report.html go", Need::kHasDefault);
   add_coordinator_flags(verb, arguments->session);
-  verb->add_flag("--keep-up", arguments->session.keep_up,
-                 "Leave the embedded daemons running although the job has ended");
-  verb->add_flag("--replace", arguments->replace, "Stop another job of this name first, if one is running");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return tune(*arguments, console); };
-  });
+  add_flag(verb, "--keep-up", arguments->session.keep_up,
+           "Leave the embedded daemons running although the job has ended");
+  add_flag(verb, "--replace", arguments->replace, "Stop another job of this name first, if one is running");
+  add_action(verb, selection, arguments, tune);
+}
+
+void add_profile(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(root, "profile", "Measure the costs that a job's plans need, without training",
+                            "trimtab profile --job job.toml");
+  add_value(verb, "job,--job", arguments->job, "FILE", "job.toml", Need::kRequired);
+  add_coordinator_flags(verb, arguments->session);
+  add_flag(verb, "--keep-up", arguments->session.keep_up, "Leave the embedded daemons running afterwards");
+  add_flag(verb, "--replace", arguments->replace, "Stop another job of this name first, if one is running");
+  add_action(verb, selection, arguments, profile);
 }
 
 }  // namespace trimtab::cli

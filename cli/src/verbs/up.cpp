@@ -1,8 +1,6 @@
-#include <CLI/CLI.hpp>
-#include <limits>
-#include <memory>
+// The embedded daemons of this machine: `up` and `down`.
 
-#include "budget.hpp"
+#include "arguments.hpp"
 #include "daemons/embedded.hpp"
 #include "json_text.hpp"
 #include "verbs/verb.hpp"
@@ -73,20 +71,37 @@ Result<int> up(const Arguments& arguments, Console& console) {
   return 0;
 }
 
+Result<int> down(const Arguments& arguments, Console& console) {
+  const SystemClock clock;
+  TRIMTAB_TRY(const std::string directory, state_directory(arguments.state));
+  TRIMTAB_TRY(const std::vector<std::string> stopped, bring_down(directory, clock));
+  if (arguments.json) {
+    console.out << json_text({{"stopped", stopped}}) << "\n";
+    return 0;
+  }
+  for (const std::string& process : stopped) console.out << "stopped " << process << "\n";
+  if (stopped.empty()) console.out << "nothing is up in " << directory << "\n";
+  return 0;
+}
+
 }  // namespace
 
 void add_up(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = add_verb(root, "up", "Start a coordinator and agents on this machine", "trimtab up --devices 2");
-  add_value(verb, "--agents", arguments->agents, "N", "How many agents (nodes)")->capture_default_str();
-  add_value(verb, "--devices", arguments->devices, "N", "Devices (ranks) of each agent")->capture_default_str();
-  add_value(verb, "--port", arguments->port, "PORT", "The coordinator's port; 0 = any free one")->capture_default_str();
+  add_value(verb, "--agents", arguments->agents, "N", "How many agents (nodes)", Need::kHasDefault);
+  add_value(verb, "--devices", arguments->devices, "N", "Devices (ranks) of each agent", Need::kHasDefault);
+  add_value(verb, "--port", arguments->port, "PORT", "The coordinator's port; 0 = any free one", Need::kHasDefault);
   add_value(verb, "--memory", arguments->memory, "BYTES", "Memory of a device, such as 700MiB (default: a fair share)");
   add_value(verb, "--state", arguments->state, "DIR", "State directory (default: $XDG_STATE_HOME/trimtab)");
-  add_json(verb, arguments->json);
-  verb->callback([arguments, &selection] {
-    selection.action = [arguments](Console& console) { return up(*arguments, console); };
-  });
+  add_action(verb, selection, arguments, up);
+}
+
+void add_down(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(root, "down", "Stop what 'trimtab up' has started", "trimtab down");
+  add_value(verb, "--state", arguments->state, "DIR", "State directory (default: $XDG_STATE_HOME/trimtab)");
+  add_action(verb, selection, arguments, down);
 }
 
 }  // namespace trimtab::cli

@@ -1,11 +1,13 @@
 #pragma once
 
-// What a verb is: a function that adds a subcommand and, when the line names that subcommand, sets what to run. Every
-// verb lives in its own verb_*.cpp and knows no other.
+// What a verb is: a function that adds a subcommand and, when the line names that subcommand, sets what to run. Verbs
+// know no other verbs.
 
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -57,12 +59,34 @@ void add_doctor(CLI::App& root, Selection& selection);
 void add_completion(CLI::App& root, Selection& selection);
 
 // Adds a subcommand with a description and an example, which --help prints.
-CLI::App* add_verb(CLI::App& root, const std::string& name, const std::string& description, const std::string& example);
-// Adds --json.
-void add_json(CLI::App* verb, bool& json);
+CLI::App* add_verb(CLI::App& parent, const std::string& name, const std::string& description,
+                   const std::string& example);
+// The same, of one that needs a further verb.
+CLI::App& add_group(CLI::App& root, const std::string& name, const std::string& description,
+                    const std::string& example);
+
+// What a value may be: left out, or not, or left out with a default that --help shows.
+enum class Need { kOptional, kRequired, kHasDefault };
 // Adds an option that takes one value. `type` is shown in the help and steers shell completion: FILE, DIR, N, TEXT, or
 // the choices separated by '|'.
 CLI::Option* add_value(CLI::App* verb, const std::string& name, std::string& value, const std::string& type,
-                       const std::string& description);
+                       const std::string& description, Need need = Need::kOptional);
+// The same with as many values as there are words.
+CLI::Option* add_values(CLI::App* verb, const std::string& name, std::vector<std::string>& values,
+                        const std::string& type, const std::string& description, Need need = Need::kOptional);
+void add_flag(CLI::App* verb, const std::string& name, bool& value, const std::string& description);
+
+// Writes `text` to a file and says `remark`; without a path, to standard output.
+[[nodiscard]] Status hand_out(const std::string& text, const std::string& path, const std::string& remark,
+                              Console& console);
+
+// Adds --json, and runs `action` where the line names this verb.
+void add_action(CLI::App* verb, Selection& selection, bool& json, Action action);
+template <typename Arguments>
+void add_action(CLI::App* verb, Selection& selection, const std::shared_ptr<Arguments>& arguments,
+                Result<int> (*body)(const Arguments&, Console&)) {
+  add_action(verb, selection, arguments->json,
+             [arguments, body](Console& console) { return body(*arguments, console); });
+}
 
 }  // namespace trimtab::cli

@@ -9,6 +9,7 @@ run on one rank each: such jobs have no tensor parallelism and no pipeline.
 import argparse
 import json
 import resource
+import statistics
 import sys
 import time
 
@@ -114,9 +115,7 @@ class Bench:
         return values
 
     def _unsure(self, values):
-        mean = sum(values) / len(values)
-        variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-        return 1.96 * (variance / len(values)) ** 0.5 > self.error * mean
+        return 1.96 * statistics.stdev(values) / len(values) ** 0.5 > self.error * statistics.fmean(values)
 
 
 def operator(item, bench):

@@ -93,20 +93,6 @@ def load(path=None):
     return Run(parse(text, path))
 
 
-def checkpoint_layers(layers, chosen):
-    """Recompute these layers' insides in the backward pass. Parameters and their names stay as they are."""
-    from torch.utils.checkpoint import checkpoint
-
-    for index in chosen:
-        plain = layers[index].forward
-        layers[index].forward = functools.partial(checkpoint, plain, use_reentrant=False)
-
-
-def fsdp_arguments(configuration):
-    """Named arguments of FullyShardedDataParallel, its enumerations still as names."""
-    return {"sharding_strategy": configuration.sharding_strategy}
-
-
 def split_samples(batch, parts):
     """The batch in `parts` equal parts, along the samples."""
     if isinstance(batch, dict):
@@ -126,6 +112,22 @@ def _first_tensor(batch):
     return _first_tensor(batch[0]) if isinstance(batch, (tuple, list)) else batch
 
 
+def _telling_of_memory(method):
+    """What runs out of memory here ends this rank: plans that need as much need not be tried."""
+
+    @functools.wraps(method)
+    def told(self, *arguments, **named):
+        try:
+            return method(self, *arguments, **named)
+        except Exception as error:
+            if is_out_of_memory(error):
+                self._client = self._client or connect()
+                self._client.out_of_memory(error)
+            raise
+
+    return told
+
+
 class Run:
     """A training run under one configuration. Main thread only."""
 
@@ -142,31 +144,19 @@ class Run:
         """All ranks agreed to end after the last step: by a signal, or because Trimtab asked."""
         return self._stop
 
-    @contextlib.contextmanager
-    def _telling_of_memory(self):
-        """What runs out of memory here ends this rank: plans that need as much need not be tried."""
-        try:
-            yield
-        except Exception as error:
-            if is_out_of_memory(error):
-                self._client = self._client or connect()
-                self._client.out_of_memory(error)
-            raise
-
+    @_telling_of_memory
     def wrap(self, model, layers=()):
         """The model under checkpointing and data parallelism; `layers` are its equal blocks, in order."""
-        with self._telling_of_memory():
-            return self._wrap(model, layers)
-
-    def _wrap(self, model, layers):
         import torch.distributed as distributed
+        from torch.utils.checkpoint import checkpoint
 
         chosen = self.configuration
         if distributed.get_world_size() != chosen.world_size:
             raise BadConfiguration(f"the plan is for {chosen.world_size} ranks, but {distributed.get_world_size()} run")
         if chosen.checkpoint_layers and len(layers) != chosen.layers:
             raise BadConfiguration(f"the plan counts {chosen.layers} layers, but wrap() was given {len(layers)}")
-        checkpoint_layers(layers, chosen.checkpoint_layers)
+        for index in chosen.checkpoint_layers:  # Parameters and their names stay as they are.
+            layers[index].forward = functools.partial(checkpoint, layers[index].forward, use_reentrant=False)
         begin = time.perf_counter_ns()
         wrapped = self._ddp(model) if chosen.kind == "ddp" else self._fsdp(model, layers)
         # Their first collectives make the communicators.
@@ -182,10 +172,9 @@ class Run:
     def _fsdp(self, model, layers):
         from torch.distributed import fsdp
 
-        named = fsdp_arguments(self.configuration)
-        strategy = getattr(fsdp.ShardingStrategy, named["sharding_strategy"], None)
+        strategy = getattr(fsdp.ShardingStrategy, self.configuration.sharding_strategy, None)
         if strategy is None:
-            raise BadConfiguration(f"this PyTorch has no sharding strategy {named['sharding_strategy']}")
+            raise BadConfiguration(f"this PyTorch has no sharding strategy {self.configuration.sharding_strategy}")
         named = {"sharding_strategy": strategy, **self._shard_groups()}
         blocks = {id(layer) for layer in layers}
         for module in list(model.modules()):
@@ -201,18 +190,13 @@ class Run:
         size, world = self.configuration.shard_group_size, self.configuration.world_size
         if size in (1, world):
             return {}
-        rank, mine = distributed.get_rank(), {}
-        for first in range(0, world, size):
-            ranks = list(range(first, first + size))
-            group = distributed.new_group(ranks)
-            if rank in ranks:
-                mine["shard"] = group
-        for place in range(size):
-            ranks = list(range(place, world, size))
-            group = distributed.new_group(ranks)
-            if rank in ranks:
-                mine["replicate"] = group
-        return {"process_group": (mine["shard"], mine["replicate"])}
+
+        def mine(groups):
+            made = [(ranks, distributed.new_group(list(ranks))) for ranks in groups]
+            return next(group for ranks, group in made if distributed.get_rank() in ranks)
+
+        shard = mine([range(first, first + size) for first in range(0, world, size)])
+        return {"process_group": (shard, mine([range(place, world, size) for place in range(size)]))}
 
     def optimizer(self, model, kind, **named):
         """An optimizer of this kind over the wrapped model's parameters."""
@@ -245,16 +229,13 @@ class Run:
     def _ask(self, number, frame):
         self._asked = True
 
+    @_telling_of_memory
     def step(self, model, optimizer, batch, loss_of, clip_norm=None):
         """One optimizer step over this rank's samples. Returns the mean loss over the global batch.
 
         clip_norm: gradients are clipped to this norm, which is told to Trimtab as it was before.
         A step that runs out of memory is told to Trimtab as such; what it raises is raised, and must end the process.
         """
-        with self._telling_of_memory():
-            return self._train(model, optimizer, batch, loss_of, clip_norm)
-
-    def _train(self, model, optimizer, batch, loss_of, clip_norm):
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         chosen = self.configuration
         samples = _first_tensor(batch).shape[0]

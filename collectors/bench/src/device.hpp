@@ -85,16 +85,22 @@ class Ranks {
   [[nodiscard]] virtual Result<std::int64_t> largest(std::int64_t mine) = 0;
 };
 
-// One rank alone.
+// Ranks that cannot exchange anything: one alone, or each measures by itself.
 class NoOtherRanks final : public Ranks {
  public:
-  [[nodiscard]] std::int32_t rank() const override { return 0; }
-  [[nodiscard]] std::int32_t size() const override { return 1; }
-  [[nodiscard]] std::string no_collectives() const override {
-    return "collectives need two ranks on two GPUs, there is one rank";
-  }
+  explicit NoOtherRanks(std::int32_t rank = 0, std::int32_t size = 1,
+                        std::string why = "collectives need two ranks on two GPUs, there is one rank")
+      : rank_(rank), size_(size), why_(std::move(why)) {}
+  [[nodiscard]] std::int32_t rank() const override { return rank_; }
+  [[nodiscard]] std::int32_t size() const override { return size_; }
+  [[nodiscard]] std::string no_collectives() const override { return why_; }
   [[nodiscard]] Result<bool> all(bool mine) override { return mine; }
   [[nodiscard]] Result<std::int64_t> largest(std::int64_t mine) override { return mine; }
+
+ private:
+  const std::int32_t rank_;
+  const std::int32_t size_;
+  const std::string why_;
 };
 
 }  // namespace trimtab::bench

@@ -171,10 +171,8 @@ Result<std::vector<Measured>> process_item(const Json&, Bench& bench) {
         "the device's memory in use could not be read before the context was made (no NVML), so what the "
         "context takes is not known");
   }
-  CostName name;
-  name.kind = "process_bytes";
-  name.subject = "process";
-  return std::vector<Measured>{{name, {static_cast<double>(bench.device.facts().process_bytes)}}};
+  return std::vector<Measured>{{{"process_bytes", "process", "", 0, 0, 0, 0, "", "", 0},
+                                {static_cast<double>(bench.device.facts().process_bytes)}}};
 }
 
 struct ItemKind {
@@ -221,19 +219,13 @@ Result<Chain> communication(std::string_view primitive, Bytes bytes, std::int32_
 }
 
 std::vector<Measured> overlap_costs(const OverlapCase& one, const OverlapResult& result) {
-  CostName name;
-  name.subject = one.primitive;
-  name.bytes = one.bytes;
-  name.group_size = one.group_size;
-  name.placement = "intra_node";
-  name.kernel_class = one.kernel_class;
-  name.channels = one.channels;
-  std::vector<Measured> costs(2, Measured{name, {}});
-  costs[0].name.kind = "overlap_computation";
-  costs[0].values = slowdowns(result.computation_ratios);
-  costs[1].name.kind = "overlap_communication";
-  costs[1].values = slowdowns(result.communication_ratios);
-  return costs;
+  const auto cost = [&](std::string kind, const std::vector<double>& ratios) {
+    return Measured{{std::move(kind), one.primitive, "", 0, 0, one.bytes, one.group_size, "intra_node",
+                     one.kernel_class, one.channels},
+                    slowdowns(ratios)};
+  };
+  return {cost("overlap_computation", result.computation_ratios),
+          cost("overlap_communication", result.communication_ratios)};
 }
 
 Result<std::vector<Measured>> measure_item(const Json& item, Bench& bench) {

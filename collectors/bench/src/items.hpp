@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "cost_lines.hpp"
 #include "device.hpp"
-#include "json.hpp"
 #include "model_operators.hpp"
 #include "overlap.hpp"
 #include "requests.hpp"

@@ -44,17 +44,11 @@ class Parser {
     if (depth > Json::kMaxDepth) return wrong("fewer nested values");
     skip_blank();
     if (at_ >= text_.size()) return wrong("a value");
-    switch (text_[at_]) {
-      case '{':
-        return object(depth);
-      case '[':
-        return array(depth);
-      case '"': {
-        TRIMTAB_TRY(std::string value, string());
-        return Json(std::move(value));
-      }
-      default:
-        break;
+    if (text_[at_] == '{') return object(depth);
+    if (text_[at_] == '[') return array(depth);
+    if (text_[at_] == '"') {
+      TRIMTAB_TRY(std::string value, string());
+      return Json(std::move(value));
     }
     if (take_word("true")) return Json(true);
     if (take_word("false")) return Json(false);
@@ -144,19 +138,10 @@ class Parser {
   }
 
   static void append_utf8(std::string& value, std::uint32_t code) {
-    const auto put = [&](std::uint32_t byte) { value += static_cast<char>(byte); };
-    if (code < 0x80) return put(code);
-    if (code < 0x800) {
-      put(0xC0 | code >> 6);
-    } else if (code < 0x10000) {
-      put(0xE0 | code >> 12);
-      put(0x80 | (code >> 6 & 0x3F));
-    } else {
-      put(0xF0 | code >> 18);
-      put(0x80 | (code >> 12 & 0x3F));
-      put(0x80 | (code >> 6 & 0x3F));
-    }
-    put(0x80 | (code & 0x3F));
+    constexpr std::uint32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};  // by how many bytes follow
+    unsigned more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    value += static_cast<char>(kFirst[more] | code >> (6 * more));
+    while (more-- > 0) value += static_cast<char>(0x80 | (code >> (6 * more) & 0x3F));
   }
 
   Result<Json> number() {
@@ -220,6 +205,18 @@ std::optional<std::int64_t> Json::integer() const {
 std::optional<double> Json::number() const {
   if (const auto whole = integer()) return static_cast<double>(*whole);
   return kind_ == Kind::kReal ? std::optional(real_) : std::nullopt;
+}
+
+JsonObject& JsonObject::raw(std::string_view name, std::string_view value) {
+  members_ += (members_.empty() ? "" : ", ") + json_string(name) + ": ";
+  members_ += value;
+  return *this;
+}
+
+std::string json_list(const std::vector<double>& numbers) {
+  std::string list;
+  for (const double number : numbers) list += (list.empty() ? "" : ", ") + std::to_string(std::llround(number));
+  return "[" + list + "]";
 }
 
 std::string json_string(std::string_view text) {

@@ -3,6 +3,7 @@
 // A JSON text as a tree, and text as a JSON string: what the benchmarks read (requests, model.json) and print. The
 // program is built where no other library is, so this is its own. Values are read only; any thread.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -55,5 +56,23 @@ class Json {
 
 // In quotes and escaped; bytes that are no UTF-8 become '?'.
 [[nodiscard]] std::string json_string(std::string_view text);
+// Whole numbers, each the nearest.
+[[nodiscard]] std::string json_list(const std::vector<double>& numbers);
+
+// Makes the text of an object, member by member.
+class JsonObject {
+ public:
+  // `value` is JSON itself.
+  JsonObject& raw(std::string_view name, std::string_view value);
+  JsonObject& add(std::string_view name, std::string_view text) { return raw(name, json_string(text)); }
+  template <std::integral Number>
+  JsonObject& add(std::string_view name, Number number) {
+    return raw(name, std::to_string(number));
+  }
+  [[nodiscard]] std::string text() const { return "{" + members_ + "}"; }
+
+ private:
+  std::string members_;
+};
 
 }  // namespace trimtab::bench

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.hpp"
 #include "base/units.hpp"
 
 namespace trimtab::bench {

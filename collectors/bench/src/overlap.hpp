@@ -14,10 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.hpp"
-#include "base/result.hpp"
 #include "device.hpp"
-#include "estimate.hpp"
 #include "repetition.hpp"
 
 namespace trimtab::bench {

@@ -40,21 +40,21 @@ std::string estimate_json(const Estimate& estimate) {
 
 std::string line_of(const SweepRow& row) {
   const OverlapCase& one = row.one;
-  std::string text = "{\"overlap\": {\"kernel_class\": " + json_string(one.kernel_class) +
-                     ", \"primitive\": " + json_string(one.primitive) +
-                     ", \"channels\": " + std::to_string(one.channels) + ", \"bytes\": " + std::to_string(one.bytes);
-  if (!row.result.ok()) return text + ", \"error\": " + json_string(row.result.error().message) + "}}";
+  JsonObject line;
+  line.add("kernel_class", one.kernel_class).add("primitive", one.primitive).add("channels", one.channels);
+  line.add("bytes", one.bytes);
+  if (!row.result.ok()) {
+    return JsonObject().raw("overlap", line.add("error", row.result.error().message).text()).text();
+  }
   const OverlapResult& result = *row.result;
-  return text + ", \"alpha\": " + estimate_json(result.computation) +
-         ", \"beta\": " + estimate_json(result.communication) + ", \"noise\": " + estimate_json(result.noise) +
-         ", \"repetitions\": " + std::to_string(result.computation_ratios.size()) +
-         ", \"early_covers\": " + std::to_string(result.discarded_covers) +
-         ", \"off_clock\": " + std::to_string(result.conditions.dropped) +
-         ", \"sm_mhz\": " + std::to_string(result.conditions.median_sm_mhz) +
-         ", \"milliwatts\": " + std::to_string(result.conditions.median_power_milliwatts) +
-         ", \"throttle_reasons\": " + std::to_string(result.conditions.throttle_reasons) +
-         ", \"computation_ns\": " + format_fixed(result.computation_alone_ns, 0) +
-         ", \"communication_ns\": " + format_fixed(result.communication_alone_ns, 0) + "}}";
+  line.raw("alpha", estimate_json(result.computation)).raw("beta", estimate_json(result.communication));
+  line.raw("noise", estimate_json(result.noise)).add("repetitions", result.computation_ratios.size());
+  line.add("early_covers", result.discarded_covers).add("off_clock", result.conditions.dropped);
+  line.add("sm_mhz", result.conditions.median_sm_mhz).add("milliwatts", result.conditions.median_power_milliwatts);
+  line.add("throttle_reasons", result.conditions.throttle_reasons);
+  line.raw("computation_ns", format_fixed(result.computation_alone_ns, 0));
+  line.raw("communication_ns", format_fixed(result.communication_alone_ns, 0));
+  return JsonObject().raw("overlap", line.text()).text();
 }
 
 std::string padded(std::string text, std::size_t width) {

@@ -1,18 +1,34 @@
 #pragma once
 
 // Repeats a measurement until it is precise enough, on all ranks alike, and leaves out what was measured at another
-// clock.
+// clock. And medians, and how sure they are.
 
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "base/result.hpp"
+#include "base/random.hpp"
 #include "device.hpp"
 
 namespace trimtab::bench {
+
+// REQUIRES: not empty. Of an even number of values the mean of the middle two.
+[[nodiscard]] double median(std::vector<double> values);
+
+struct Estimate {
+  double value = 0;  // the median
+  double low = 0;    // of its 95 % interval
+  double high = 0;
+  std::size_t count = 0;
+};
+
+// The median of `values` with the percentile bootstrap's 95 % interval (Efron and Tibshirani 1993, section 13.3) from
+// 2000 resamples. REQUIRES: not empty.
+[[nodiscard]] Estimate bootstrap_median(std::span<const double> values, Random& random);
+
+// Is the 95 % interval of the mean (Student's t) within `relative_error` of it? False for fewer than two values.
+[[nodiscard]] bool precise_enough(std::span<const double> values, double relative_error);
 
 struct Precision {
   double relative_error = 0.03;

@@ -1,6 +1,6 @@
 #include "requests.hpp"
 
-#include <limits>
+#include <algorithm>
 
 namespace trimtab::bench {
 
@@ -18,6 +18,28 @@ Result<std::int32_t> repetitions(const Json& document, std::string_view name, st
     return bad_input(std::string(source) + ": " + std::string(name) + " must be a whole number from 1 to 100000");
   }
   return static_cast<std::int32_t>(*value);
+}
+
+std::string object_of(const CostName& name) {
+  JsonObject fields;
+  const auto text = [&](std::string_view field, const std::string& value) {
+    if (!value.empty()) fields.add(field, value);
+  };
+  const auto number = [&](std::string_view field, std::int64_t value) {
+    if (value != 0) fields.add(field, value);
+  };
+  text("kind", name.kind);
+  text("subject", name.subject);
+  text("dtype", name.dtype);
+  number("samples", name.samples);
+  number("tp", name.tp);
+  text("sharding", name.tp != 0 ? "default" : "");
+  number("bytes", name.bytes);
+  number("group_size", name.group_size);
+  text("placement", name.placement);
+  text("kernel_class", name.kernel_class);
+  number("channels", name.channels);
+  return fields.text();
 }
 
 }  // namespace
@@ -70,6 +92,20 @@ Result<std::string> text(const Json& item, std::string_view name) {
 Result<std::string> text_or(const Json& item, std::string_view name, std::string_view otherwise) {
   if (item.at(name).null()) return std::string(otherwise);
   return text(item, name);
+}
+
+std::string cost_line(std::size_t item, const Measured& measured) {
+  std::vector<double> values = measured.values;
+  for (double& value : values) value = std::max(0.0, value);
+  return JsonObject().add("item", item).raw("cost", object_of(measured.name)).raw("values", json_list(values)).text();
+}
+
+std::string done_line(std::size_t item) {
+  return JsonObject().add("item_done", item).text();
+}
+
+std::string error_line(std::size_t item, std::string_view why) {
+  return JsonObject().add("item", item).add("error", why).text();
 }
 
 }  // namespace trimtab::bench

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
-#include "cgroup_limits.hpp"
+#include "base/numbers.hpp"
 #include "gpu/driver_files.hpp"
 #include "gpu/gpu_fingerprint.hpp"
-#include "gpu/mps_daemon.hpp"
+#include "host/process_facts.hpp"
 #include "proc_text.hpp"
 #include "system_file.hpp"
 
@@ -52,18 +52,6 @@ bool holds(const std::array<std::string_view, N>& names, std::string_view name) 
   return std::ranges::find(names, name) != names.end();
 }
 
-// Machines of one kind differ by some megabytes of what the firmware keeps.
-std::string whole_gibibytes(Bytes bytes) {
-  constexpr Bytes kGibibyte = Bytes{1} << 30;
-  return std::to_string((bytes + kGibibyte / 2) / kGibibyte);
-}
-
-std::string two_decimals(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f", value);
-  return text;
-}
-
 Status add_device(const std::string& root, Fingerprint& fingerprint) {
   TRIMTAB_TRY(const std::string cpuinfo, read_system_file(root, "proc/cpuinfo"));
   TRIMTAB_TRY(const std::string meminfo, read_system_file(root, "proc/meminfo"));
@@ -75,15 +63,14 @@ Status add_device(const std::string& root, Fingerprint& fingerprint) {
   fingerprint.device["isa"] = cpu.isa;
   fingerprint.device["cores"] = std::to_string(cores);
   fingerprint.device["memory_gib"] = whole_gibibytes(parse_kilobytes_line(meminfo, "MemTotal").value_or(0));
-  const auto frequency = read_system_file(root, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-  const auto kilohertz = frequency.ok() ? parse_integer(*frequency) : std::nullopt;
+  const auto kilohertz = system_integer(root, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
   if (kilohertz) fingerprint.device["max_frequency_mhz"] = std::to_string(*kilohertz / 1000);
   return {};
 }
 
 void add_quota(const std::string& root, Fingerprint& fingerprint) {
-  const auto limits = cgroup_limits_of(root, "self");
-  if (limits.ok() && limits->cpus) fingerprint.device["cpu_quota"] = two_decimals(*limits->cpus);
+  const auto limits = read_cgroup_limits(root, "self");
+  if (limits.ok() && limits->cpus) fingerprint.device["cpu_quota"] = format_fixed(*limits->cpus, 2);
 }
 
 // A container without GPUs on a machine that has some sees no device files: a CPU node.
@@ -147,6 +134,45 @@ void merge(Fingerprint& fingerprint, const Fingerprint& of_job) {
   for (const auto& [key, value] : of_job.software) fingerprint.software[key] = value;
   for (const auto& [key, value] : of_job.fabric) fingerprint.fabric[key] = value;
   for (const auto& [key, value] : of_job.environment) fingerprint.environment[key] = value;
+}
+
+// What the source's thread has found and the owner has not taken.
+struct FingerprintWatch::Seen {
+  std::mutex mutex;
+  std::optional<Fingerprint> fingerprint;
+};
+
+FingerprintWatch::FingerprintWatch(Fingerprint first, Probe probe)
+    : last_(std::move(first)), probe_(std::move(probe)), seen_(std::make_shared<Seen>()) {}
+
+std::unique_ptr<Source> FingerprintWatch::source() const {
+  constexpr unsigned kReadsBetweenProbes = 12;
+  return make_source("fingerprint", [probe = probe_, seen = seen_, reads = 0U]() mutable -> Result<Samples> {
+    if (++reads % kReadsBetweenProbes != 0) return Samples{};
+    TRIMTAB_TRY(Fingerprint fingerprint, probe());
+    const std::scoped_lock lock(seen->mutex);
+    seen->fingerprint = std::move(fingerprint);
+    return Samples{};
+  });
+}
+
+std::optional<Fingerprint> FingerprintWatch::take() {
+  std::optional<Fingerprint> now;
+  {
+    const std::scoped_lock lock(seen_->mutex);
+    now = std::exchange(seen_->fingerprint, std::nullopt);
+  }
+  if (!now || *now == last_) return std::nullopt;
+  last_ = *now;
+  return now;
+}
+
+FingerprintWatch::Probe gpu_node_probe(const std::string& nvml) {
+  return [nvml]() -> Result<Fingerprint> {
+    ProbeInput input = probe_input(await_gpu_inventory(nvml));
+    if (input.gpus.access != GpuAccess::kReadable) return unavailable(input.gpus.reason);
+    return probe_fingerprint(input);
+  };
 }
 
 }  // namespace trimtab::host

@@ -1,6 +1,7 @@
 #pragma once
 
-// Parsers of /proc and cgroup texts. Pure functions; a missing line is an empty or zero value, except where said.
+// Parsers of what the kernel says in /proc, /sys and control groups. Pure functions; a missing line is an empty or zero
+// value, except where said.
 
 #include <cstdint>
 #include <optional>
@@ -10,10 +11,16 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/result.hpp"
 #include "base/units.hpp"
 
 namespace trimtab::host {
+
+// Fields of a text: they point into the argument.
+[[nodiscard]] std::string_view trim(std::string_view text);
+// Between single separators; an empty text has no parts.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+// Between runs of blanks; none of them is empty.
+[[nodiscard]] std::vector<std::string_view> words(std::string_view text);
 
 struct CpuDescription {
   std::string model;
@@ -59,5 +66,27 @@ struct CgroupPath {
 
 // Of the clock ticks that the kernel counts processor time in.
 [[nodiscard]] Nanoseconds ticks_to_time(std::int64_t ticks);
+
+// /proc/stat, all CPUs together.
+struct MachineTicks {
+  std::vector<std::pair<const char*, std::int64_t>> modes;  // "user" ... "steal", in clock ticks
+  std::int64_t context_switches = 0;
+  std::int64_t running = 0;
+  std::int64_t blocked = 0;
+};
+[[nodiscard]] Result<MachineTicks> parse_machine_stat(std::string_view text);
+
+// /proc/pressure/RESOURCE: how long some, and how long all, tasks have waited since the machine started.
+struct Pressure {
+  Nanoseconds some{0};
+  std::optional<Nanoseconds> full;  // of the CPU, only newer kernels say it
+};
+[[nodiscard]] Result<Pressure> parse_pressure(std::string_view text);
+
+// The number after `key` in "key 123" lines: cpu.stat and its like.
+[[nodiscard]] std::optional<std::int64_t> parse_keyed_integer(std::string_view text, std::string_view key);
+
+// "400 Gb/sec (4X NDR)" as bytes per second.
+[[nodiscard]] std::optional<double> parse_infiniband_rate(std::string_view text);
 
 }  // namespace trimtab::host

@@ -8,19 +8,17 @@
 #include <cstring>
 #include <filesystem>
 
+#include "proc_text.hpp"
+
 namespace trimtab::host {
 
-namespace {
-
-std::string under(const std::string& root, const std::string& path) {
+std::string system_path(const std::string& root, const std::string& path) {
   return (root.ends_with('/') ? root : root + "/") + path;
 }
 
-}  // namespace
-
 Result<std::string> read_system_file(const std::string& root, const std::string& path) {
   constexpr std::size_t kMost = 4U << 20;
-  const std::string full = under(root, path);
+  const std::string full = system_path(root, path);
   const int descriptor = open(full.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return unavailable("couldn't open " + full + ": " + std::strerror(errno));
   std::string text;
@@ -35,10 +33,19 @@ Result<std::string> read_system_file(const std::string& root, const std::string&
   return text;
 }
 
+std::string system_text(const std::string& root, const std::string& path) {
+  auto text = read_system_file(root, path);
+  return text.ok() ? std::move(text).value() : std::string();
+}
+
+std::optional<std::int64_t> system_integer(const std::string& root, const std::string& path) {
+  return parse_integer(system_text(root, path));
+}
+
 std::vector<std::string> list_system_directory(const std::string& root, const std::string& path) {
   std::vector<std::string> names;
   std::error_code failure;
-  std::filesystem::directory_iterator entry(under(root, path), failure);
+  std::filesystem::directory_iterator entry(system_path(root, path), failure);
   for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
     names.push_back(entry->path().filename().string());
   }
@@ -48,7 +55,7 @@ std::vector<std::string> list_system_directory(const std::string& root, const st
 
 bool system_path_exists(const std::string& root, const std::string& path) {
   std::error_code failure;
-  return std::filesystem::exists(under(root, path), failure);
+  return std::filesystem::exists(system_path(root, path), failure);
 }
 
 }  // namespace trimtab::host

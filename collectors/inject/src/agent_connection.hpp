@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "owned_descriptor.hpp"
+#include "ring_memory.hpp"
 
 namespace trimtab::inject {
 

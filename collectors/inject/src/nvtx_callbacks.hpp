@@ -2,25 +2,9 @@
 
 // What an NVTX program calls through its function tables, once InitializeInjectionNvtx2 has put these there.
 
-#include <cstdint>
-
 #include "nvtx_abi.hpp"
 
 namespace trimtab::inject::nvtx {
-
-// One place in a module's table.
-struct Callback {
-  unsigned index;
-  Function function;
-};
-
-struct CallbackList {
-  const Callback* begin;
-  const Callback* end;
-};
-
-CallbackList core_callbacks();
-CallbackList core2_callbacks();
 
 // Puts our functions into the program's tables. False when the program's interface is not one that we know.
 bool attach(GetExportTable get_export_table);

@@ -25,25 +25,15 @@ const wchar_t* wide_message(const EventAttributes* attributes) {
 }  // namespace
 
 bool decode_payload(const EventAttributes& attributes, std::int64_t& payload) {
-  switch (attributes.payload_type) {
-    case kPayloadUint64:
-      return from_uint64(attributes.payload.uint64, payload);
-    case kPayloadInt64:
-      payload = attributes.payload.int64;
-      return true;
-    case kPayloadDouble:
-      return from_float(attributes.payload.float64, payload);
-    case kPayloadUint32:
-      payload = attributes.payload.uint32;
-      return true;
-    case kPayloadInt32:
-      payload = attributes.payload.int32;
-      return true;
-    case kPayloadFloat:
-      return from_float(static_cast<double>(attributes.payload.float32), payload);
-    default:
-      return false;
-  }
+  const auto type = attributes.payload_type;
+  const auto& value = attributes.payload;
+  if (type == kPayloadUint64) return from_uint64(value.uint64, payload);
+  if (type == kPayloadDouble) return from_float(value.float64, payload);
+  if (type == kPayloadFloat) return from_float(static_cast<double>(value.float32), payload);
+  if (type == kPayloadInt64) payload = value.int64;
+  if (type == kPayloadUint32) payload = value.uint32;
+  if (type == kPayloadInt32) payload = value.int32;
+  return type == kPayloadInt64 || type == kPayloadUint32 || type == kPayloadInt32;
 }
 
 DecodedEvent::DecodedEvent(const EventAttributes* attributes) : wide_(wide_message(attributes)) {

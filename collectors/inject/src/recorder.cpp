@@ -1,5 +1,7 @@
 #include "recorder.hpp"
 
+#include <pthread.h>
+
 #include <cstring>
 
 #include "cupti/collector.hpp"
@@ -33,13 +35,17 @@ std::uint32_t cache_slot(const char* text) {
   return static_cast<std::uint32_t>((address * 0x9e3779b97f4a7c15ULL) >> 56) % kCachedNames;
 }
 
-void fill(OpenRange& range, const ClosedRange& values) {
-  range.begin_ns.store(values.begin_ns, std::memory_order_relaxed);
-  range.payload.store(values.payload, std::memory_order_relaxed);
-  range.name.store(values.name, std::memory_order_relaxed);
-  range.domain.store(values.domain, std::memory_order_relaxed);
-  range.flags.store(values.flags, std::memory_order_relaxed);
-  range.id.store(values.id, std::memory_order_relaxed);
+void thread_ends(void* state) {
+  recorder.abandon(*static_cast<ThreadState*>(state));
+}
+
+void child_begins() {
+  recorder.restart_after_fork();
+}
+
+// Runs when the process exits, after its own exit handlers: a range that they close is still complete.
+__attribute__((destructor)) void process_ends() {
+  recorder.finish();
 }
 
 }  // namespace
@@ -48,10 +54,20 @@ constinit HandleMemory<kMaxDomains> domain_memory{};
 constinit HandleMemory<kMaxStrings> string_memory{};
 constinit Recorder recorder;
 
-ThreadState* Recorder::thread_or_count() {
+bool watch_process() {
+  return recorder.threads.start(thread_ends) && pthread_atfork(nullptr, nullptr, child_begins) == 0;
+}
+
+ThreadState* Recorder::recording_thread() {
+  if (!session.recording()) return nullptr;
   ThreadState* state = threads.current();
   if (state == nullptr) session.count_untracked();
   return state;
+}
+
+std::uint64_t Recorder::begin_now() {
+  const std::uint64_t now = now_ns();
+  return session.keep_connected(now) ? now_ns() : now;
 }
 
 std::uint32_t Recorder::name_of(ThreadState& state, const Event& event) {
@@ -76,8 +92,7 @@ std::uint32_t Recorder::name_of(ThreadState& state, const Event& event) {
 }
 
 int Recorder::push(std::uint32_t domain, const Event& event) {
-  if (!session.recording()) return kNotTracked;
-  ThreadState* state = thread_or_count();
+  ThreadState* state = recording_thread();
   if (state == nullptr) return kNotTracked;
   const std::uint32_t depth = state->depth.load(std::memory_order_relaxed);
   if (depth == kMaxDepth) {
@@ -87,9 +102,8 @@ int Recorder::push(std::uint32_t domain, const Event& event) {
   }
   ClosedRange range{0, event.payload, name_of(*state, event), domain, flags_of(event)};
   range.id = cupti::collector.range_ids.push();
-  range.begin_ns = now_ns();
-  if (session.keep_connected(range.begin_ns)) range.begin_ns = now_ns();
-  fill(state->open[depth], range);
+  range.begin_ns = begin_now();
+  store(state->open[depth], range);
   state->depth.store(depth + 1, std::memory_order_release);
   return static_cast<int>(depth);
 }
@@ -108,13 +122,11 @@ int Recorder::pop(std::uint32_t domain) {
 }
 
 std::uint64_t Recorder::start(std::uint32_t domain, const Event& event) {
-  if (!session.recording()) return 0;
-  ThreadState* state = thread_or_count();
+  ThreadState* state = recording_thread();
   if (state == nullptr) return 0;
   const std::uint32_t flags = flags_of(event) | record::kCrossThread;
   ClosedRange range{0, event.payload, name_of(*state, event), domain, flags};
-  range.begin_ns = now_ns();
-  if (session.keep_connected(range.begin_ns)) range.begin_ns = now_ns();
+  range.begin_ns = begin_now();
   const std::uint64_t id = started.start(range, state->thread);
   if (id == 0) session.count_untracked();
   return id;
@@ -129,8 +141,7 @@ void Recorder::end(std::uint64_t id) {
 }
 
 void Recorder::mark(std::uint32_t domain, const Event& event) {
-  if (!session.recording()) return;
-  ThreadState* state = thread_or_count();
+  ThreadState* state = recording_thread();
   if (state == nullptr) return;
   RecordFields fields;
   fields.kind = record::kMark;
@@ -146,8 +157,7 @@ void Recorder::mark(std::uint32_t domain, const Event& event) {
 }
 
 void Recorder::name_thread(std::uint32_t thread, const char* name) {
-  if (!session.recording()) return;
-  ThreadState* state = thread_or_count();
+  ThreadState* state = recording_thread();
   if (state == nullptr) return;
   RecordFields fields;
   fields.kind = record::kThreadName;

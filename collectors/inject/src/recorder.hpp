@@ -5,11 +5,8 @@
 // once.
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
-#include "handle_table.hpp"
-#include "open_table.hpp"
 #include "session.hpp"
 #include "thread_state.hpp"
 
@@ -57,12 +54,19 @@ struct Recorder {
   void publish_closed(const ClosedRange& range, std::uint64_t end_ns, std::uint32_t thread, std::uint32_t flags,
                       std::uint32_t depth);
   void publish_open(const ThreadState& state, std::uint64_t end_ns);
-  ThreadState* thread_or_count();
+  // nullptr where nothing is recorded, or no room is left for the thread, which is counted.
+  ThreadState* recording_thread();
+  // The time at which a range begins; the connection is looked after before.
+  std::uint64_t begin_now();
   // Whether a name of the ring is that of a training step (docs/protocols.md, "Ranges").
   bool is_step(std::uint32_t name);
 
   std::atomic<std::uint32_t> step_{0};  // handle of "step"
 };
+
+// What happens around the recorder: a fork, the end of a thread, the end of the process. Once a process, before the
+// first range. False when the process has no pthread key left.
+bool watch_process();
 
 // The process's only one. Constant-initialised, never destroyed: the host may call us during its own destruction.
 extern Recorder recorder;

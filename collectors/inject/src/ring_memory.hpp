@@ -1,12 +1,31 @@
 #pragma once
 
-// The memfd behind a ring: sealed against resizing, so that neither side can make the other fault.
+// Descriptors in somebody else's process, and the memfd behind a ring: sealed against resizing, so that neither side
+// can make the other fault.
+
+#include <sys/types.h>
 
 #include <cstddef>
 
-#include "owned_descriptor.hpp"
-
 namespace trimtab::inject {
+
+// Programs close descriptors that they do not know (daemons, `closefrom`), and the number may then be theirs: so before
+// each use and before closing we look whether it still is our file. A plain value without destructor: a library that
+// stays in the process until its end must not act in static destruction.
+class OwnedDescriptor {
+ public:
+  constexpr OwnedDescriptor() = default;
+  static OwnedDescriptor adopt(int descriptor);
+
+  // The number, or -1 when there is none or it is no longer ours.
+  [[nodiscard]] int get() const;
+  void close();
+
+ private:
+  int descriptor_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
 
 struct RingMemory {
   void* address = nullptr;  // nullptr: could not be had

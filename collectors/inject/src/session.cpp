@@ -7,8 +7,8 @@
 #include <new>
 
 #include "collector_status.hpp"
-#include "cupti/cuda_driver.hpp"
-#include "lifecycle.hpp"
+#include "cupti/cupti_library.hpp"
+#include "recorder.hpp"
 
 namespace trimtab::inject {
 

@@ -9,8 +9,7 @@
 
 #include "agent_connection.hpp"
 #include "clock.hpp"
-#include "handle_table.hpp"
-#include "ring_memory.hpp"
+#include "name_table.hpp"
 #include "ring_writer.hpp"
 #include "settings.hpp"
 

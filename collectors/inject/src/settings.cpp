@@ -27,19 +27,39 @@ bool parse_number(const char* text, long& number) {
   return *end == '\0';
 }
 
-void append(char* buffer, std::size_t capacity, std::size_t& used, char byte) {
-  if (used < capacity) buffer[used] = byte;
-  ++used;
-}
-
-// A JSON string's inside. What is not printable ASCII becomes '?': an id that the agent knows is plain text.
-void append_text(char* buffer, std::size_t capacity, std::size_t& used, const char* text) {
-  for (; *text != '\0'; ++text) {
-    const char byte = *text;
-    if (byte == '"' || byte == '\\') append(buffer, capacity, used, '\\');
-    append(buffer, capacity, used, byte >= ' ' && byte <= '~' ? byte : '?');
+// Text of a bounded length; what does not fit is counted all the same.
+class FrameText {
+ public:
+  FrameText(char* buffer, std::size_t capacity, std::size_t used) : buffer_(buffer), capacity_(capacity), used_(used) {}
+  FrameText& add(const char* text) {
+    for (; *text != '\0'; ++text) append(*text);
+    return *this;
   }
-}
+  FrameText& add(long long value) {
+    char digits[24];
+    std::snprintf(digits, sizeof(digits), "%lld", value);
+    return add(digits);
+  }
+  // A JSON string's inside. What is not printable ASCII becomes '?': an id that the agent knows is plain text.
+  FrameText& add_inside(const char* text) {
+    for (; *text != '\0'; ++text) {
+      if (*text == '"' || *text == '\\') append('\\');
+      append(*text >= ' ' && *text <= '~' ? *text : '?');
+    }
+    return *this;
+  }
+  [[nodiscard]] std::size_t used() const { return used_; }
+
+ private:
+  void append(char byte) {
+    if (used_ < capacity_) buffer_[used_] = byte;
+    ++used_;
+  }
+
+  char* buffer_;
+  std::size_t capacity_;
+  std::size_t used_;
+};
 
 void copy_text(char* to, std::size_t capacity, const char* from) {
   if (from != nullptr) std::snprintf(to, capacity, "%s", from);
@@ -119,26 +139,14 @@ Settings read_settings() {
 
 std::size_t build_ring_frame(const Settings& settings, std::int32_t pid, char* buffer, std::size_t capacity) {
   if (capacity < kLengthBytes) return 0;
-  char number[64];
-  std::size_t used = kLengthBytes;
-  const auto add = [&](const char* text) {
-    for (; *text != '\0'; ++text) append(buffer, capacity, used, *text);
-  };
-  std::snprintf(number, sizeof(number), "%d", pid);
-  add(R"({"type":"ring","version":1,"pid":)");
-  add(number);
-  add(R"(,"job":")");
-  append_text(buffer, capacity, used, settings.job);
-  std::snprintf(number, sizeof(number), "\",\"rank\":%d", settings.rank);
-  add(number);
+  FrameText text(buffer, capacity, kLengthBytes);
+  text.add(R"({"type":"ring","version":1,"pid":)").add(pid).add(R"(,"job":")").add_inside(settings.job);
+  text.add(R"(","rank":)").add(settings.rank);
   if (settings.launch > 0) {
-    std::snprintf(number, sizeof(number), ",\"launch\":%llu", static_cast<unsigned long long>(settings.launch));
-    add(number);
-    add(R"(,"variant":")");
-    append_text(buffer, capacity, used, settings.variant);
-    add("\"");
+    text.add(R"(,"launch":)").add(static_cast<long long>(settings.launch));
+    text.add(R"(,"variant":")").add_inside(settings.variant).add("\"");
   }
-  add("}");
+  const std::size_t used = text.add("}").used();
   if (used > capacity) return 0;
   const std::size_t length = used - kLengthBytes;
   for (std::size_t i = 0; i < kLengthBytes; ++i) buffer[i] = static_cast<char>((length >> (8 * i)) & 0xff);

@@ -4,12 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <new>
 
 namespace trimtab::inject {
 
 namespace {
+
+constexpr std::uint64_t kFree = 0;
+constexpr std::uint64_t kBusy = ~std::uint64_t{0};
+constexpr std::uint32_t kProbes = 64;
 
 ThreadState* map_state() {
   void* memory = mmap(nullptr, sizeof(ThreadState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -20,15 +23,6 @@ void clear_ranges(ThreadState& state) {
   state.depth.store(0, std::memory_order_release);
   state.overflowing = 0;
   for (Overflow& overflow : state.overflow) overflow = {};
-}
-
-void move_range(OpenRange& to, const OpenRange& from) {
-  to.begin_ns.store(from.begin_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  to.payload.store(from.payload.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  to.name.store(from.name.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  to.domain.store(from.domain.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  to.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  to.id.store(from.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -61,12 +55,21 @@ ClosedRange snapshot(const OpenRange& range) {
           range.flags.load(std::memory_order_relaxed),    range.id.load(std::memory_order_relaxed)};
 }
 
+void store(OpenRange& range, const ClosedRange& values) {
+  range.begin_ns.store(values.begin_ns, std::memory_order_relaxed);
+  range.payload.store(values.payload, std::memory_order_relaxed);
+  range.name.store(values.name, std::memory_order_relaxed);
+  range.domain.store(values.domain, std::memory_order_relaxed);
+  range.flags.store(values.flags, std::memory_order_relaxed);
+  range.id.store(values.id, std::memory_order_relaxed);
+}
+
 int remove_innermost(ThreadState& state, std::uint32_t domain, ClosedRange& range) {
   const std::uint32_t depth = state.depth.load(std::memory_order_relaxed);
   for (std::uint32_t i = depth; i-- > 0;) {
     if (state.open[i].domain.load(std::memory_order_relaxed) != domain) continue;
     range = snapshot(state.open[i]);
-    for (std::uint32_t above = i + 1; above < depth; ++above) move_range(state.open[above - 1], state.open[above]);
+    for (std::uint32_t above = i + 1; above < depth; ++above) store(state.open[above - 1], snapshot(state.open[above]));
     state.depth.store(depth - 1, std::memory_order_release);
     return static_cast<int>(i);
   }
@@ -121,6 +124,36 @@ void ThreadStates::reset_after_fork() {
     state->taken.store(state == own, std::memory_order_relaxed);
   }
   if (own != nullptr) own->thread = static_cast<std::uint32_t>(gettid());
+}
+
+std::uint64_t OpenTable::start(const ClosedRange& range, std::uint32_t thread) {
+  const std::uint64_t serial = serial_.fetch_add(1, std::memory_order_relaxed);
+  for (std::uint32_t probe = 0; probe < kProbes; ++probe) {
+    const std::uint64_t index = (serial + probe) & (kMaxStarted - 1);
+    StartedRange& slot = slots_[index];
+    std::uint64_t free = kFree;
+    if (!slot.id.compare_exchange_strong(free, kBusy, std::memory_order_acquire)) continue;
+    store(slot.range, range);
+    slot.thread.store(thread, std::memory_order_relaxed);
+    const std::uint64_t id = serial * kMaxStarted + index;  // never 0: serials start at 1
+    slot.id.store(id, std::memory_order_release);
+    return id;
+  }
+  return 0;
+}
+
+bool OpenTable::end(std::uint64_t id, ClosedRange& range, std::uint32_t& thread) {
+  if (id == kFree || id == kBusy) return false;
+  StartedRange& slot = slots_[id & (kMaxStarted - 1)];
+  if (!slot.id.compare_exchange_strong(id, kBusy, std::memory_order_acquire)) return false;
+  range = snapshot(slot.range);
+  thread = slot.thread.load(std::memory_order_relaxed);
+  slot.id.store(kFree, std::memory_order_release);
+  return true;
+}
+
+void OpenTable::clear() {
+  for (StartedRange& slot : slots_) slot.id.store(kFree, std::memory_order_relaxed);
 }
 
 }  // namespace trimtab::inject

@@ -61,6 +61,7 @@ struct ClosedRange {
   std::uint32_t id = 0;
 };
 ClosedRange snapshot(const OpenRange& range);
+void store(OpenRange& range, const ClosedRange& values);
 int remove_innermost(ThreadState& state, std::uint32_t domain, ClosedRange& range);
 
 // All threads of the process. The states are mapped on a thread's first range and reused, never unmapped.
@@ -87,6 +88,41 @@ class ThreadStates {
 
   std::atomic<ThreadState*> states_[kMaxThreads] = {};
   unsigned key_ = 0;
+};
+
+// Ranges that one thread may start and another end (nvtxRangeStart, nvtxRangeEnd): a bounded table, lock-free. Any
+// thread may call any method; no call waits.
+
+inline constexpr std::uint32_t kMaxStarted = 1024;  // a power of two
+
+struct StartedRange {
+  std::atomic<std::uint64_t> id{0};  // 0 free, kBusy being written or taken out
+  OpenRange range;
+  std::atomic<std::uint32_t> thread{0};
+};
+
+class OpenTable {
+ public:
+  // The range's id; 0 when there is no room.
+  std::uint64_t start(const ClosedRange& range, std::uint32_t thread);
+  // False for an id that is not open. An id is open for exactly one end().
+  bool end(std::uint64_t id, ClosedRange& range, std::uint32_t& thread);
+  // In a forked child.
+  void clear();
+
+  // Takes out all that are open. For the end of the process.
+  template <typename Visit>
+  void drain(Visit visit) {
+    for (StartedRange& slot : slots_) {
+      ClosedRange range;
+      std::uint32_t thread = 0;
+      if (end(slot.id.load(std::memory_order_relaxed), range, thread)) visit(range, thread);
+    }
+  }
+
+ private:
+  StartedRange slots_[kMaxStarted];
+  std::atomic<std::uint64_t> serial_{1};
 };
 
 }  // namespace trimtab::inject

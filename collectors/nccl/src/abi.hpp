@@ -106,24 +106,19 @@ union StateArguments {
 };
 static_assert(sizeof(StateArguments) == 8);
 
-struct ProfilerV4 {
+template <typename Init>
+struct Profiler {
   const char* name;
-  Result (*init)(void** context, int* mask, const char* name, std::uint64_t communicator, int nodes, int ranks,
-                 int rank, Logger logger);
+  Init init;
   Result (*start_event)(void* context, void** handle, EventDescriptor* descriptor);
   Result (*stop_event)(void* handle);
   Result (*record_event_state)(void* handle, int state, StateArguments* arguments);
   Result (*finalize)(void* context);
 };
-struct ProfilerV5 {
-  const char* name;
-  Result (*init)(void** context, std::uint64_t communicator, int* mask, const char* name, int nodes, int ranks,
-                 int rank, Logger logger);
-  Result (*start_event)(void* context, void** handle, EventDescriptor* descriptor);
-  Result (*stop_event)(void* handle);
-  Result (*record_event_state)(void* handle, int state, StateArguments* arguments);
-  Result (*finalize)(void* context);
-};
+using ProfilerV4 = Profiler<Result (*)(void** context, int* mask, const char* name, std::uint64_t communicator,
+                                       int nodes, int ranks, int rank, Logger logger)>;
+using ProfilerV5 = Profiler<Result (*)(void** context, std::uint64_t communicator, int* mask, const char* name,
+                                       int nodes, int ranks, int rank, Logger logger)>;
 static_assert(sizeof(ProfilerV4) == 48 && sizeof(ProfilerV5) == 48);
 static_assert(offsetof(ProfilerV5, init) == 8 && offsetof(ProfilerV5, start_event) == 16);
 static_assert(offsetof(ProfilerV5, stop_event) == 24 && offsetof(ProfilerV5, record_event_state) == 32);

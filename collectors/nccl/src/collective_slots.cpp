@@ -1,7 +1,5 @@
 #include "collective_slots.hpp"
 
-#include "event_handle.hpp"
-
 namespace trimtab::nccl {
 
 namespace {

@@ -1,7 +1,5 @@
 #include "collector.hpp"
 
-#include "event_handle.hpp"
-
 namespace trimtab::nccl {
 
 namespace {
@@ -16,30 +14,31 @@ std::int64_t bytes_of(std::size_t elements, std::uint8_t datatype) {
   return static_cast<std::int64_t>(elements * kDatatypeBytes[datatype]);
 }
 
-CollectiveFacts facts_of(const CollectiveDescriptor& event, std::uint64_t host_ns) {
+template <typename Descriptor>
+CollectiveFacts common_facts(const Descriptor& event, std::uint64_t host_ns) {
   CollectiveFacts facts;
   facts.asked_ns = host_ns;
-  facts.sequence = static_cast<std::uint32_t>(event.sequence);
   facts.function = index_of_theirs(kFunctions, event.function);
-  facts.algorithm = index_of_theirs(kAlgorithms, event.algorithm);
-  facts.protocol = index_of_theirs(kProtocols, event.protocol);
   facts.datatype = index_of_theirs(kDatatypes, event.datatype);
   facts.bytes = bytes_of(event.count, facts.datatype);
   facts.channels = event.channels;
   return facts;
 }
 
+CollectiveFacts facts_of(const CollectiveDescriptor& event, std::uint64_t host_ns) {
+  CollectiveFacts facts = common_facts(event, host_ns);
+  facts.sequence = static_cast<std::uint32_t>(event.sequence);
+  facts.algorithm = index_of_theirs(kAlgorithms, event.algorithm);
+  facts.protocol = index_of_theirs(kProtocols, event.protocol);
+  return facts;
+}
+
 CollectiveFacts facts_of(const P2pDescriptor& event, std::uint64_t host_ns) {
-  CollectiveFacts facts;
-  facts.asked_ns = host_ns;
+  CollectiveFacts facts = common_facts(event, host_ns);
   facts.p2p = true;
   facts.algorithm = kUnknown;
   facts.protocol = kUnknown;
   facts.sequence = static_cast<std::uint32_t>(event.peer);
-  facts.function = index_of_theirs(kFunctions, event.function);
-  facts.datatype = index_of_theirs(kDatatypes, event.datatype);
-  facts.bytes = bytes_of(event.count, facts.datatype);
-  facts.channels = event.channels;
   return facts;
 }
 
@@ -55,19 +54,11 @@ std::uint64_t Collector::handle_of(const SlotReference& slot, std::uint32_t part
 
 std::uint64_t Collector::start(const Communicator* communicator, std::uint64_t type, const EventDescriptor& descriptor,
                                std::uint64_t now_ns, std::uint64_t host_ns) {
-  switch (type) {
-    case kCollectiveEvent:
-      return start_collective(communicator, facts_of(descriptor.collective, host_ns), now_ns);
-    case kP2pEvent:
-      return start_collective(communicator, facts_of(descriptor.p2p, host_ns), now_ns);
-    case kKernelChannelEvent:
-      return start_channel(descriptor, host_ns);
-    case kGroupEvent:
-      // NCCL numbers the collectives of a captured graph only where somebody takes their group's event.
-      return handle_of({}, EventHandle::kGroupPart);
-    default:
-      return 0;
-  }
+  if (type == kCollectiveEvent) return start_collective(communicator, facts_of(descriptor.collective, host_ns), now_ns);
+  if (type == kP2pEvent) return start_collective(communicator, facts_of(descriptor.p2p, host_ns), now_ns);
+  if (type == kKernelChannelEvent) return start_channel(descriptor, host_ns);
+  // NCCL numbers the collectives of a captured graph only where somebody takes their group's event.
+  return type == kGroupEvent ? handle_of({}, EventHandle::kGroupPart) : 0;
 }
 
 std::uint64_t Collector::start_collective(const Communicator* communicator, CollectiveFacts facts,

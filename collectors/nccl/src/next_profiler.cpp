@@ -16,25 +16,14 @@ constexpr std::uint64_t kProxyEvents = kProxyOpEvent | kProxyStepEvent | kNetPlu
 // An event and all that can hang below it: NCCL gives a plugin the parents of what it asked for.
 std::uint64_t family(std::uint64_t type) {
   const std::uint64_t task = kProxyEvents | kKernelChannelEvent;
-  switch (type) {
-    case kGroupApiEvent:
-      return kApiEvents | kGroupEvent | kCollectiveEvent | kP2pEvent | task | kKernelLaunchEvent;
-    case kCollectiveApiEvent:
-      return kCollectiveApiEvent | kCollectiveEvent | task;
-    case kP2pApiEvent:
-      return kP2pApiEvent | kP2pEvent | task;
-    case kGroupEvent:
-      return kGroupEvent | kCollectiveEvent | kP2pEvent | task;
-    case kCollectiveEvent:
-    case kP2pEvent:
-      return type | task;
-    case kProxyOpEvent:
-      return kProxyEvents;
-    case kProxyStepEvent:
-      return kProxyStepEvent | kNetPluginEvent;
-    default:
-      return type;
-  }
+  const std::uint64_t tasks = kCollectiveEvent | kP2pEvent | task;
+  if (type == kGroupApiEvent) return kApiEvents | kGroupEvent | tasks | kKernelLaunchEvent;
+  if (type == kCollectiveApiEvent) return kCollectiveApiEvent | kCollectiveEvent | task;
+  if (type == kP2pApiEvent) return kP2pApiEvent | kP2pEvent | task;
+  if (type == kGroupEvent) return kGroupEvent | tasks;
+  if (type == kCollectiveEvent || type == kP2pEvent) return type | task;
+  if (type == kProxyOpEvent) return kProxyEvents;
+  return type == kProxyStepEvent ? kProxyStepEvent | kNetPluginEvent : type;
 }
 
 // As NCCL looks for a plugin: the name itself, then libnccl-profiler-NAME.so.
@@ -156,9 +145,7 @@ EventPair NextProfiler::find(std::uint64_t handle) {
   const bool ours = handle == handle_bits(process_.load(std::memory_order_relaxed), turn);
   const bool before = place.turn.load(std::memory_order_acquire) == turn;
   const EventPair pair{place.ours.load(std::memory_order_acquire), place.theirs.load(std::memory_order_acquire)};
-  if (ours && before && place.turn.load(std::memory_order_relaxed) == turn) return pair;
-  lost_.fetch_add(1, std::memory_order_relaxed);
-  return {};
+  return ours && before && place.turn.load(std::memory_order_relaxed) == turn ? pair : EventPair{};
 }
 
 void NextProfiler::stop(const EventPair& pair) const {

@@ -5,8 +5,8 @@
 // for and with its own handles and contexts.
 //
 // Each of NCCL's handles then stands for a pair. Pairs live in a ring of kPairs: an event outlives its stop, because
-// children name it later, so nobody could say when it is over. Who names one that has been reused is counted and gets
-// nothing. Any thread after load(); memory is taken only when there is a second plugin.
+// children name it later, so nobody could say when it is over. Who names one that has been reused gets nothing. Any
+// thread after load(); memory is taken only when there is a second plugin.
 
 #include <atomic>
 #include <cstdint>
@@ -50,8 +50,6 @@ class NextProfiler {
   void record(const EventPair& pair, int state, StateArguments* arguments) const;
   void finalize(void* context) const;
 
-  [[nodiscard]] std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
-
  private:
   struct Pair {
     std::atomic<std::uint64_t> turn{0};  // 0 while it is being written
@@ -70,7 +68,6 @@ class NextProfiler {
   int mask_ = 0;  // written by it
   Pair* pairs_ = nullptr;
   std::atomic<std::uint64_t> cursor_{0};
-  std::atomic<std::uint64_t> lost_{0};
 };
 
 }  // namespace trimtab::nccl

@@ -24,12 +24,6 @@ struct CostTable {
 bool choose(const TableView& table, const void* context, int function, std::uint64_t bytes, const CostTable& costs,
             int* channels);
 
-struct TunerCounters {
-  std::uint64_t chosen = 0;
-  std::uint64_t left = 0;  // to NCCL
-};
-[[nodiscard]] TunerCounters tuner_counters();
-
 }  // namespace trimtab::nccl
 
 // What NCCL looks for by name.

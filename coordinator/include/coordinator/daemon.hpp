@@ -4,14 +4,12 @@
 // happens on the loop's thread but searches, which have a worker. Construct, run() the loop, destroy: what was
 // acknowledged is on disk at every moment, so being killed at any point loses nothing.
 
-#include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
-#include "base/clock.hpp"
-#include "base/result.hpp"
 #include "coordinator/settings.hpp"
 #include "net/event_loop.hpp"
+#include "schema/server_inspection.hpp"
 
 namespace trimtab::coordinator {
 
@@ -21,20 +19,24 @@ class Daemon {
   // left. Loop and clock must outlive the daemon.
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> start(net::EventLoop& loop, const Clock& clock,
                                                              const Settings& settings);
-  ~Daemon();
-  [[nodiscard]] std::uint16_t port() const;
+  virtual ~Daemon() = default;
+  [[nodiscard]] virtual std::uint16_t port() const = 0;
   // One line for people: nodes that are connected, jobs that are not over.
-  [[nodiscard]] std::string status() const;
+  [[nodiscard]] virtual std::string status() const = 0;
   // Reads certificates and tokens again; what cannot be used is logged and changes nothing. They are also looked at
   // every few seconds.
-  void reload();
+  virtual void reload() = 0;
   // No new connections, the present ones closed. Ranks go on; the next coordinator finds them.
-  void stop();
-
- private:
-  struct Implementation;
-  explicit Daemon(std::unique_ptr<Implementation> implementation);
-  std::unique_ptr<Implementation> implementation_;
+  virtual void stop() = 0;
 };
+
+// A database that the settings put on a PostgreSQL server, looked at without starting a coordinator.
+struct ServerDatabase {
+  std::string key;  // of the setting: "cost_database" or "state_database"
+  Result<ServerInspection> seen;
+};
+
+// Those that name a server; none where both are files. Blocking, as inspect_server().
+[[nodiscard]] std::vector<ServerDatabase> inspect_server_databases(const Settings& settings);
 
 }  // namespace trimtab::coordinator

@@ -4,16 +4,16 @@
 // hidden ground truth. Pure but for the tuner's own work: no sockets, files, clocks or threads; the same input gives
 // the same outcome, bit for bit. Who may call: the command line, benchmarks, tests.
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/result.hpp"
+#include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
+#include "schema/model.hpp"
 #include "schema/settings.hpp"
 
 namespace trimtab::coordinator {
@@ -98,8 +98,8 @@ struct Scenario {
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view toml, std::string_view source);
 
 struct SimulationInput {
-  std::string model_json;
-  std::string cluster_json;
+  Model model;
+  Cluster cluster;
   std::vector<Cost> costs;  // what the tuner believes
   Job job;                  // world_size is the cluster's, memory_limit binds its devices; commands are not run
   Scenario scenario;

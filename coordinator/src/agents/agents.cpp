@@ -3,14 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "agents/node_rights.hpp"
 #include "agents/peer_text.hpp"
 #include "agents/wire_commands.hpp"
 #include "agents/wire_events.hpp"
 #include "schema/frame_bounds.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -35,8 +35,8 @@ Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
     : services_(services),
       jobs_(jobs),
       port_(std::move(port)),
-      collectives_(services),
-      costs_(services, [this](const CostIntake::Answer& answer) { batch_stored(answer); }),
+      collectives_(services.for_costs, services.clocks, services.store.identity()),
+      costs_(services.for_costs, [this](const BatchAnswer& answer) { batch_stored(answer); }),
       unfinished_(jobs) {
   const auto last = services_.store.last_launch();
   if (last.ok()) launches_at_start_ = *last;
@@ -117,8 +117,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   if (!joined->forgotten.empty()) forget(joined->forgotten);
   if (joined->former != 0) {
     // When the former connection is reported closed it is no longer the node's.
-    services_.traces.node_gone(hello.node());
-    services_.probing.node_gone(hello.node());
+    node_gone(hello.node());
     port_.close(joined->former);
   }
   spdlog::info("node {} is here: {} devices, instance {}, release {}", hello.node(), hello.devices(), hello.instance(),
@@ -191,7 +190,7 @@ void Agents::tell_of_return(JobRun& job, const wire::Hello& hello, const Member&
   }
   NodeBack back = node_back(hello, job.name(), believed);
   back.fingerprint = here.fingerprint;
-  back.devices = here.devices;
+  back.devices = here.device_count();
   back.memory_bytes = here.memory_bytes;
   job.feed(std::move(back));
 }
@@ -262,7 +261,12 @@ std::uint64_t Agents::launches_believed() const {
 void Agents::take_launches(const wire::Hello& hello, std::uint64_t believed) {
   std::uint64_t highest = 0;
   const auto take = [&](const std::string& name, std::uint64_t launch) {
-    if (launch > believed) return unbelieved(hello.node(), name, launch, believed);
+    if (launch > believed) {
+      return services_.foreign.refused("launch", "node " + hello.node(),
+                                       "it says that it has had launch " + std::to_string(launch) + " of job " + name +
+                                           ", but this coordinator can have given out no more than " +
+                                           std::to_string(believed) + ". It is left out");
+    }
     const JobRun* job = jobs_.find(name);
     const bool known = job != nullptr && launch <= job->state().launch;
     if (!known) highest = std::max(highest, launch);
@@ -272,13 +276,6 @@ void Agents::take_launches(const wire::Hello& hello, std::uint64_t believed) {
   if (highest == 0) return;
   const Status kept = services_.store.raise_last_launch(highest);
   if (!kept.ok()) spdlog::warn("node {} has had launch {}: {}", hello.node(), highest, kept.error().message);
-}
-
-void Agents::unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed) {
-  services_.foreign.refused("launch", "node " + node,
-                            "it says that it has had launch " + std::to_string(launch) + " of job " + job +
-                                ", but this coordinator can have given out no more than " + std::to_string(believed) +
-                                ". It is left out");
 }
 
 void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat) {
@@ -340,7 +337,7 @@ void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::Co
   if (first) port_.commit_soon();
 }
 
-void Agents::batch_stored(const CostIntake::Answer& stored) {
+void Agents::batch_stored(const BatchAnswer& stored) {
   if (!stored.refused.empty() && says(refused_batches_)) {
     spdlog::error("node {}: a batch of costs is refused: {}", stored.node, stored.refused);
   }
@@ -390,15 +387,19 @@ void Agents::command_done(const Member& member, const wire::CommandDone& done) {
   }
 }
 
+bool Agents::may_tell(const Member& member, const JobRun& job, std::uint32_t rank, const char* what) {
+  if (holds_rank(job.state(), member.node, rank)) return true;
+  if (is_foreign_rank(job.state(), member.node, rank)) {
+    foreign(member, what, "rank " + std::to_string(rank) + " of job " + job.name());
+  }
+  return false;
+}
+
 // What comes late, of a launch that is over, is left out in silence.
 bool Agents::may_tell(const Member& member, const JobRun& job, const wire::RankEvent& event) {
   const TuningState& state = job.state();
   if (event.launch() != state.launch || state.launch_epoch == 0) return false;
-  if (holds_rank(state, member.node, event.rank())) return true;
-  if (is_foreign_rank(state, member.node, event.rank())) {
-    foreign(member, "rank", "rank " + std::to_string(event.rank()) + " of job " + job.name());
-  }
-  return false;
+  return may_tell(member, job, event.rank(), "rank");
 }
 
 void Agents::rank_event(const Member& member, const wire::RankEvent& event) {
@@ -417,8 +418,7 @@ void Agents::timeline(const Member& member, const wire::RankEvent& event) {
   JobRun* job = jobs_.find(event.job());
   if (job == nullptr || !event.variant().empty() || !may_tell(member, *job, event)) return;
   const wire::Timeline& seen = event.timeline();
-  const auto rank = static_cast<std::int32_t>(std::min(event.rank(), 1U << 30));
-  const Status taken = job->pictured(rank, seen.epoch(), seen.begin_ns(), seen.bars_json());
+  const Status taken = job->pictured(bounded(event.rank()), seen.epoch(), seen.begin_ns(), seen.bars_json());
   if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
@@ -429,11 +429,8 @@ void Agents::rank_activity(const Member& member, const wire::RankActivity& activ
     ++services_.counters.frames_malformed;
     return;
   }
-  if (holds_rank(job->state(), member.node, activity.rank())) {
-    return services_.live.told(activity, member.node, services_.clock.monotonic());
-  }
-  if (is_foreign_rank(job->state(), member.node, activity.rank())) {
-    foreign(member, "activity", "rank " + std::to_string(activity.rank()) + " of job " + job->name());
+  if (may_tell(member, *job, activity.rank(), "activity")) {
+    services_.live.told(activity, member.node, services_.clock.monotonic());
   }
 }
 
@@ -453,11 +450,8 @@ void Agents::collective_stamps(const Member& member, const wire::CollectiveStamp
   }
   const JobRun* job = jobs_.find(stamps.job());
   if (job == nullptr || !job->active()) return collectives_.take(stamps, member.node, 0);
-  if (holds_rank(job->state(), member.node, stamps.rank())) {
-    return collectives_.take(stamps, member.node, job->state().world_size());
-  }
-  if (is_foreign_rank(job->state(), member.node, stamps.rank())) {
-    foreign(member, "collective", "rank " + std::to_string(stamps.rank()) + " of job " + job->name());
+  if (may_tell(member, *job, stamps.rank(), "collective")) {
+    collectives_.take(stamps, member.node, job->state().world_size());
   }
 }
 
@@ -494,12 +488,16 @@ bool Agents::says(LogPace& pace) {
 void Agents::closed(std::uint64_t peer, const std::string& reason) {
   if (const Member* member = services_.members.by_peer(peer)) {
     spdlog::info("node {} is disconnected: {}", member->node, reason);
-    services_.traces.node_gone(member->node);
-    services_.probing.node_gone(member->node);
+    node_gone(member->node);
   }
   services_.members.disconnected(peer);
   uncompared_.erase(peer);
   unfinished_.gone(peer);
+}
+
+void Agents::node_gone(const std::string& node) {
+  services_.traces.node_gone(node);
+  services_.probing.node_gone(node);
 }
 
 void Agents::tick() {
@@ -514,7 +512,12 @@ void Agents::tick() {
     spdlog::warn("node {} is lost: silent for more than {} s", node,
                  std::chrono::duration_cast<std::chrono::seconds>(services_.members.node_timeout()).count());
     services_.traces.node_gone(node);
-    disconnect(node);
+    // An agent that lives after all, behind a connection that stood all the time, comes again and says what runs there:
+    // nothing else would end its absence.
+    if (const std::uint64_t peer = services_.members.by_node(node)->peer; peer != 0) {
+      services_.members.disconnected(peer);
+      port_.close(peer);
+    }
     jobs_.feed_all(NodeLost{node});
   }
   collectives_.tick();
@@ -523,15 +526,6 @@ void Agents::tick() {
     const JobRun* job = jobs_.find(rank.first.first);
     return job == nullptr || !job->active();
   });
-}
-
-// An agent that lives after all, behind a connection that stood all the time, comes again and says what runs there:
-// nothing else would end its absence.
-void Agents::disconnect(const std::string& node) {
-  const std::uint64_t peer = services_.members.by_node(node)->peer;
-  if (peer == 0) return;
-  services_.members.disconnected(peer);
-  port_.close(peer);
 }
 
 void Agents::stop() {

@@ -2,35 +2,13 @@
 
 // The agents' side of the port: frames in, answers out. Event loop's thread only.
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/log_pace.hpp"
 #include "costs/collective_intake.hpp"
 #include "costs/cost_intake.hpp"
-#include "jobs/job_table.hpp"
 #include "jobs/unfinished_jobs.hpp"
 #include "net/server.hpp"
-#include "services.hpp"
-
-namespace trimtab::wire {
-class CollectiveStamps;
-class CommandDone;
-class CommandProgress;
-class CostBatch;
-class FromAgent;
-class Heartbeat;
-class Hello;
-class RankActivity;
-class RankEvent;
-class ToAgent;
-class TraceChunk;
-}  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
 
@@ -51,6 +29,8 @@ struct PeerPort {
   // Of its connection; unset: not known.
   std::function<net::PeerAddresses(std::uint64_t peer)> addresses = {};
 };
+
+struct Services;
 
 class Agents {
  public:
@@ -83,7 +63,6 @@ class Agents {
   // The highest launch that agents are believed to have had.
   [[nodiscard]] std::uint64_t launches_believed() const;
   void take_launches(const wire::Hello& hello, std::uint64_t believed);
-  void unbelieved(const std::string& node, const std::string& job, std::uint64_t launch, std::uint64_t believed);
   void end_strays(const wire::Hello& hello, std::uint64_t believed);
   [[nodiscard]] std::optional<std::uint64_t> stray_command(const std::string& node, const JobRun& job,
                                                            const std::string& tag);
@@ -91,15 +70,19 @@ class Agents {
   // To all agents, where it has changed.
   void tell_unfinished();
   void tell_unfinished(const Member& member);
+  // What goes on there without its agent.
+  void node_gone(const std::string& node);
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void said_kill_switch(const Member& member, bool thrown);
   void take_kill_switches();
   void kill_switch(const Member& member);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
-  void batch_stored(const CostIntake::Answer& stored);
+  void batch_stored(const BatchAnswer& stored);
   [[nodiscard]] std::optional<CommandOwner> own_command(const Member& member, std::uint64_t id);
   void command_moved(const Member& member, const wire::CommandProgress& moved);
   void command_done(const Member& member, const wire::CommandDone& done);
+  // Whether the node has this rank; of another's it is said that the node spoke of it, as `what`.
+  [[nodiscard]] bool may_tell(const Member& member, const JobRun& job, std::uint32_t rank, const char* what);
   [[nodiscard]] bool may_tell(const Member& member, const JobRun& job, const wire::RankEvent& event);
   void rank_event(const Member& member, const wire::RankEvent& event);
   void timeline(const Member& member, const wire::RankEvent& event);
@@ -108,7 +91,6 @@ class Agents {
   // Counts and says that a node spoke of what is another's.
   void foreign(const Member& member, const char* what, const std::string& whose);
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
-  void disconnect(const std::string& node);
   void refuse_frame(std::uint64_t peer, const std::string& reason);
   void refuse(std::uint64_t peer, const std::string& reason, const char* kind = "agent");
   [[nodiscard]] std::string name_of(std::uint64_t peer) const;  // for the log

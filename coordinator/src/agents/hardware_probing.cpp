@@ -1,18 +1,22 @@
 #include "agents/hardware_probing.hpp"
 
 #include <spdlog/spdlog.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "agents/peer_text.hpp"
 #include "agents/wire_events.hpp"
+#include "base/check.hpp"
 #include "base/numbers.hpp"
 #include "net/host_text.hpp"
+#include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
-
 namespace {
 
 constexpr double kNominalBytes = 1 << 20;  // a link's probe is the time that these take
@@ -114,20 +118,19 @@ void HardwareProbing::report(const std::string& node, const wire::ProbeReport& r
   if (running_->unanswered.erase(node) == 0) return;
   if (!report.error().empty())
     running_->problems.push_back("node " + node + ": " + first_of(report.error(), kLongestReason));
-  running_->begun[node] = report;
+  const auto share = std::ranges::find(running_->request.wanted.nodes, node, &NodeShare::node);
+  running_->begun[node] = begun_of(*share, report);
   if (running_->unanswered.empty()) choose_links();
 }
 
-void HardwareProbing::devices_came(const NodeShare& share, const wire::ProbeReport& report) {
+HardwareProbing::Begun HardwareProbing::begun_of(const NodeShare& share, const wire::ProbeReport& report) {
+  Begun begun;
   for (int i = 0; i < std::min(report.devices_size(), kMostDevices); ++i) {
     const wire::ProbedDevice& device = report.devices(i);
     if (!is_sane(device.ms()) || std::cmp_greater_equal(device.device(), share.ranks)) continue;
-    running_->result.probes.push_back(device_probe(share, device));
+    begun.devices.push_back(device_probe(share, device));
   }
-}
-
-void HardwareProbing::add_endpoints(const NodeShare& share, const wire::ProbeReport& report) {
-  std::vector<Endpoint> found;
+  std::vector<Endpoint>& found = begun.endpoints;
   for (const wire::ProbeEndpoint& one : report.endpoints()) {
     if (one.ranks().empty() || std::cmp_greater(one.ranks_size(), share.ranks)) continue;
     // Another node's agent connects to it.
@@ -140,8 +143,8 @@ void HardwareProbing::add_endpoints(const NodeShare& share, const wire::ProbeRep
             [](const Endpoint& a, const Endpoint& b) { return a.ranks.front() < b.ranks.front(); });
   for (Endpoint& one : found) {
     if (found.size() > 1) one.name += " rank " + std::to_string(one.ranks.front());
-    running_->endpoints.push_back(std::move(one));
   }
+  return begun;
 }
 
 // Between neighbours, and inside of networks with several ranks.
@@ -150,8 +153,8 @@ void HardwareProbing::choose_links() {
   for (const NodeShare& share : running.request.wanted.nodes) {
     const auto found = running.begun.find(share.node);
     if (found == running.begun.end()) continue;
-    devices_came(share, found->second);
-    add_endpoints(share, found->second);
+    std::ranges::move(found->second.devices, std::back_inserter(running.result.probes));
+    std::ranges::move(found->second.endpoints, std::back_inserter(running.endpoints));
   }
   for (std::size_t i = 0; i < running.endpoints.size() && running.request.wanted.links; ++i) {
     if (running.endpoints[i].ranks.size() > 1) running.links.push_back({i, i});
@@ -264,6 +267,15 @@ bool HardwareProbing::wants_another_take(const Running& ended) const {
   const Nanoseconds now = clock_.monotonic();
   const Wanted& wanted = ended.request.wanted;
   return std::cmp_less(ended.request.takes.size(), wanted.takes) && now - ended.since <= wanted.until - now;
+}
+
+std::string probe_token() {
+  constexpr std::size_t kBytes = 32;  // few enough that the kernel gives all or none
+  std::string token(kBytes, '\0');
+  while (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    TRIMTAB_ASSERT(errno == EINTR, "the kernel gives random bytes to whoever asks for a few");
+  }
+  return token;
 }
 
 }  // namespace trimtab::coordinator

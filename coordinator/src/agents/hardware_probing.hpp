@@ -12,12 +12,11 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "agents/wire_messages.hpp"
 #include "base/clock.hpp"
 #include "tuning/event.hpp"
-#include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
 
@@ -27,6 +26,10 @@ inline constexpr Nanoseconds kProbeLimit = std::chrono::seconds(90);
 
 // The interface that a job's environment names for its own communication; empty = none, or a rule and not a name.
 [[nodiscard]] std::string interface_of(const Job& job);
+
+// 32 bytes from the kernel that nobody can guess: what an agent must show to be served by another in a probe. Any
+// thread.
+[[nodiscard]] std::string probe_token();
 
 class HardwareProbing {
  public:
@@ -43,10 +46,9 @@ class HardwareProbing {
   // With what was measured, or with the reason for nothing. What is missing from some nodes is logged. Called from
   // report(), node_gone() or tick(), or at once.
   using Done = std::function<void(HardwareProbed)>;
-  using Send = std::function<bool(const std::string& node, const wire::ToAgent&)>;
 
   // `token` makes 32 bytes that nobody can guess.
-  HardwareProbing(const Clock& clock, Send send, std::function<std::string()> token)
+  HardwareProbing(const Clock& clock, SendToNode send, std::function<std::string()> token = probe_token)
       : clock_(clock), send_(std::move(send)), token_(std::move(token)) {}
 
   void probe(Wanted wanted, Done done);
@@ -64,6 +66,11 @@ class HardwareProbing {
     std::uint32_t port = 0;
     bool counts = false;  // tells what its interface carries
   };
+  // A node's first report.
+  struct Begun {
+    std::vector<Probe> devices;
+    std::vector<Endpoint> endpoints;
+  };
   struct LinkOrder {
     std::size_t from = 0;  // of endpoints
     std::size_t to = 0;    // the same: the links inside
@@ -79,8 +86,8 @@ class HardwareProbing {
     Nanoseconds since{0};
     Nanoseconds stage_end{0};
     Nanoseconds end{0};
-    std::set<std::string> unanswered;                // nodes whose first report is not there
-    std::map<std::string, wire::ProbeReport> begun;  // the first reports
+    std::set<std::string> unanswered;    // nodes whose first report is not there
+    std::map<std::string, Begun> begun;  // what the first reports say
     std::vector<Endpoint> endpoints;
     std::vector<LinkOrder> links;
     std::set<std::size_t> waiting;  // links that no round has had yet
@@ -91,9 +98,8 @@ class HardwareProbing {
 
   void begin_next();
   void begin(Running& running);
-  void devices_came(const NodeShare& share, const wire::ProbeReport& report);
+  [[nodiscard]] static Begun begun_of(const NodeShare& share, const wire::ProbeReport& report);
   void choose_links();
-  void add_endpoints(const NodeShare& share, const wire::ProbeReport& report);
   void next_round();
   [[nodiscard]] bool order(std::size_t link);
   void link_came(const std::string& node, const wire::ProbeReport& report);
@@ -101,7 +107,7 @@ class HardwareProbing {
   [[nodiscard]] bool wants_another_take(const Running& ended) const;
 
   const Clock& clock_;
-  Send send_;
+  SendToNode send_;
   std::function<std::string()> token_;
   std::uint64_t last_id_ = 0;
   std::optional<Running> running_;

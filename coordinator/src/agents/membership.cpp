@@ -1,18 +1,13 @@
 #include "agents/membership.hpp"
 
 #include <algorithm>
-#include <set>
 #include <tuple>
-#include <utility>
 
 #include "agents/peer_text.hpp"
 #include "net/host_text.hpp"
 #include "schema/device_memory.hpp"
 #include "schema/fingerprint.hpp"
-
-#ifndef TRIMTAB_RELEASE
-#define TRIMTAB_RELEASE "unknown"
-#endif
+#include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
 namespace {
@@ -75,6 +70,10 @@ bool may_be_forgotten(const Member& member) {
   return member.lost && member.peer == 0 && !member.kill_switch;
 }
 
+std::int64_t difference(std::uint64_t theirs, std::uint64_t ours) {
+  return static_cast<std::int64_t>(theirs - ours);
+}
+
 }  // namespace
 
 Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
@@ -93,24 +92,7 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
   peers_.erase(former);
   disconnected(peer);
   peers_[peer] = &member;
-  member = Member{hello.node,
-                  hello.instance,
-                  hello.release,
-                  version,
-                  static_cast<std::int32_t>(hello.devices),
-                  hello.memory_bytes,
-                  hello.fingerprint_json,
-                  hash(fingerprint),
-                  peer,
-                  clock_.monotonic(),
-                  0,
-                  false,
-                  member.kill_switch,
-                  hello.tenant,
-                  hello.address,
-                  hello.coordinator_address,
-                  hello.said_tenant,
-                  false};
+  member = {hello, version, hash(fingerprint), peer, clock_.monotonic(), member.kill_switch};
   return Joined{former, std::move(forgotten)};
 }
 
@@ -235,7 +217,7 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   for (const auto& [name, member] : members_) {
     if (wanted <= 0) break;
     if (own.contains(name) || !takes_jobs(member, tenant)) continue;
-    const std::int32_t ranks = std::min(member.devices, wanted);
+    const std::int32_t ranks = std::min(member.device_count(), wanted);
     larger.joined.push_back({name, job.world_size - wanted, ranks});
     larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
     wanted -= ranks;
@@ -244,7 +226,8 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   larger.nodes.insert(larger.nodes.end(), larger.joined.begin(), larger.joined.end());
   for (const NodeShare& share : larger.nodes) {
     const Member& member = members_.at(share.node);
-    larger.cluster.nodes.push_back({share.node, member.fingerprint, share.ranks, device_memory(job, member.memory_bytes), 0});
+    larger.cluster.nodes.push_back(
+        {share.node, member.fingerprint, share.ranks, device_memory(job, member.memory_bytes), 0});
   }
   larger.cluster.links.push_back({"intra_node", std::nullopt, 0, 0});
   return larger;
@@ -255,9 +238,10 @@ std::optional<Placement> Membership::place(const Job& job, const std::string& te
   std::int32_t wanted = job.world_size;
   for (const auto& [name, member] : by_hardware(tenant)) {
     if (wanted == 0) break;
-    const std::int32_t devices = std::min(member->devices, wanted);
+    const std::int32_t devices = std::min(member->device_count(), wanted);
     placement.nodes.push_back({name, job.world_size - wanted, devices});
-    placement.cluster.nodes.push_back({name, member->fingerprint, devices, device_memory(job, member->memory_bytes), 0});
+    placement.cluster.nodes.push_back(
+        {name, member->fingerprint, devices, device_memory(job, member->memory_bytes), 0});
     wanted -= devices;
   }
   if (wanted > 0) return std::nullopt;
@@ -281,6 +265,40 @@ std::vector<std::pair<std::string, const Member*>> Membership::by_hardware(const
     return std::tie(devices[of_b], of_a) < std::tie(devices[of_a], of_b);
   });
   return nodes;
+}
+
+void NodeClocks::heard(const std::string& node, const wire::Heartbeat& heartbeat, std::uint64_t now_ns) {
+  if (heartbeat.wall_ns() == 0) return;  // an agent that does not say
+  Node& known = nodes_[node];
+  // Only of the answer that we know of: a number that we never sent would bound nothing.
+  if (known.answered_ns != 0 && heartbeat.answered_ns() == known.answered_ns) {
+    known.difference.add(heartbeat.heard_ns(), difference(heartbeat.heard_ns(), known.answered_ns), false);
+    known.answered_ns = 0;
+  }
+  known.difference.add(heartbeat.wall_ns(), difference(heartbeat.wall_ns(), now_ns), true);
+  known.latest_ns = heartbeat.wall_ns();
+}
+
+void NodeClocks::answered(const std::string& node, std::uint64_t now_ns) {
+  if (const auto known = nodes_.find(node); known != nodes_.end()) known->second.answered_ns = now_ns;
+}
+
+std::optional<ClockDifference::Offset> NodeClocks::ahead(const std::string& node, std::uint64_t their_ns) const {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || !known->second.difference.two_sided()) return std::nullopt;
+  auto offset = known->second.difference.at(their_ns);
+  const std::uint64_t latest = known->second.latest_ns;
+  const std::uint64_t away = their_ns > latest ? their_ns - latest : latest - their_ns;
+  offset->uncertainty_ns += static_cast<std::uint64_t>(kDriftPerNs * static_cast<double>(away)) + 1;
+  return offset;
+}
+
+std::map<std::string, ClockDifference::Offset> NodeClocks::latest() const {
+  std::map<std::string, ClockDifference::Offset> all;
+  for (const auto& [name, node] : nodes_) {
+    if (const auto offset = ahead(name, node.latest_ns)) all.emplace(name, *offset);
+  }
+  return all;
 }
 
 }  // namespace trimtab::coordinator

@@ -1,6 +1,7 @@
 #pragma once
 
-// Which agents there are: by node name, alive while they speak. Pure; the clock comes in. One owner thread.
+// Which agents there are, by node name, alive while they speak; and how far their clocks are from ours. Pure; the clock
+// comes in. One owner thread.
 
 #include <cstdint>
 #include <functional>
@@ -8,14 +9,13 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "agents/wire_messages.hpp"
 #include "base/clock.hpp"
-#include "base/result.hpp"
-#include "base/units.hpp"
+#include "base/clock_difference.hpp"
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
 #include "schema/protocol_version.hpp"
@@ -23,6 +23,35 @@
 #include "tuning/event.hpp"
 
 namespace trimtab::coordinator {
+
+// How far each node's CLOCK_REALTIME is ahead of the coordinator's, from the two ways of its heartbeats: what a node
+// read before it sent is not later than what we read when it came, and the other way round. The difference lies between
+// the two, however long a message took; half of the round trip is what it stays unsure by.
+class NodeClocks {
+ public:
+  // Beyond the last bound: what clocks may drift apart by, as RFC 5905 (NTPv4) takes it, "PHI".
+  static constexpr double kDriftPerNs = 15e-6;
+
+  // Came when our clock was `now_ns`.
+  void heard(const std::string& node, const wire::Heartbeat& heartbeat, std::uint64_t now_ns);
+  // The answer says that our clock is `now_ns`.
+  void answered(const std::string& node, std::uint64_t now_ns);
+  // Another machine may have the name now.
+  void forget(const std::string& node) { nodes_.erase(node); }
+
+  // When the node's clock was `their_ns`. Nothing until messages have gone both ways.
+  [[nodiscard]] std::optional<ClockDifference::Offset> ahead(const std::string& node, std::uint64_t their_ns) const;
+  // Lately, of every node for which it is known.
+  [[nodiscard]] std::map<std::string, ClockDifference::Offset> latest() const;
+
+ private:
+  struct Node {
+    ClockDifference difference;
+    std::uint64_t answered_ns = 0;  // by our clock; 0 = not yet, or its agent has said when that came
+    std::uint64_t latest_ns = 0;    // their clock at the last bound
+  };
+  std::map<std::string, Node> nodes_;
+};
 
 // A node that has been silent for longer is lost, where the configuration does not say otherwise.
 inline constexpr Nanoseconds kNodeTimeout = std::chrono::seconds(10);
@@ -33,29 +62,6 @@ inline constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
 // Names that are remembered at most: whoever may connect without TLS can say any.
 inline constexpr std::size_t kMostNodes = 16384;
 
-struct Member {
-  std::string node;
-  std::string instance;
-  std::string release;
-  std::uint32_t protocol_version = 0;  // what is spoken with it
-  std::int32_t devices = 1;
-  Bytes memory_bytes = 0;  // per device
-  std::string fingerprint_json;
-  std::string fingerprint;           // hash
-  std::uint64_t peer = 0;            // 0 = not connected
-  Nanoseconds heard{0};              // monotonic
-  std::uint64_t received_bytes = 0;  // of its connection, when it was last asked
-  bool lost = false;
-  bool kill_switch = false;         // thrown, when it was last heard of
-  std::string tenant;               // whose jobs alone run there; empty = everybody's
-  std::string address;              // where other nodes' ranks reach its ranks; empty = not known
-  std::string coordinator_address;  // where it reaches this coordinator
-  std::string said_tenant;          // as its hello has it: "*" is everybody's, empty: it did not say
-  bool barred = false;              // what it has shown is not enough any more: no further job is placed there
-
-  [[nodiscard]] bool serves(const std::string& job_tenant) const { return tenant.empty() || tenant == job_tenant; }
-};
-
 // What an agent says of itself, as it came over the wire.
 struct Introduction {
   ProtocolVersions versions{0, 0};
@@ -63,12 +69,28 @@ struct Introduction {
   std::string node;
   std::string instance;
   std::int64_t devices = 0;
-  std::int64_t memory_bytes = 0;
+  Bytes memory_bytes = 0;  // per device
   std::string fingerprint_json;
-  std::string tenant;
-  std::string address;
-  std::string coordinator_address;  // of its connection, as this side sees it
-  std::string said_tenant = {};     // what the hello has, where `tenant` is what it may
+  std::string tenant;                    // whose jobs alone run there; empty = everybody's
+  std::string address;                   // where other nodes' ranks reach its ranks; empty = not known
+  std::string coordinator_address = {};  // where it reaches this coordinator
+  std::string said_tenant =
+      {};  // what the hello has, where `tenant` is what it may: "*" is everybody's, empty: nothing
+};
+
+struct Member : Introduction {
+  std::uint32_t protocol_version = 0;  // what is spoken with it
+  std::string fingerprint = {};        // hash
+  std::uint64_t peer = 0;              // 0 = not connected
+  Nanoseconds heard{0};                // monotonic
+  bool kill_switch = false;            // thrown, when it was last heard of
+  std::uint64_t received_bytes = 0;    // of its connection, when it was last asked
+  bool lost = false;
+  bool barred = false;  // what it has shown is not enough any more: no further job is placed there
+
+  [[nodiscard]] bool serves(const std::string& job_tenant) const { return tenant.empty() || tenant == job_tenant; }
+  [[nodiscard]] const char* state() const { return lost ? "lost" : peer != 0 ? "connected" : "disconnected"; }
+  [[nodiscard]] std::int32_t device_count() const { return static_cast<std::int32_t>(devices); }
 };
 
 // The devices that a job gets, and the cluster document that describes them; the fingerprint is its first node's.

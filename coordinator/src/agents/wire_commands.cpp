@@ -1,5 +1,11 @@
 #include "agents/wire_commands.hpp"
 
+#include <algorithm>
+#include <variant>
+
+#include "base/check.hpp"
+#include "net/host_text.hpp"
+#include "schema/hash64.hpp"
 #include "tuning/state.hpp"
 #include "wire/agent.pb.h"
 
@@ -8,6 +14,55 @@ namespace {
 
 // A benchmark that hangs must not hold up the cluster for ever; a slow machine needs minutes for a large model.
 constexpr double kBenchmarkDeadlineSeconds = 900;
+
+std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
+  if (ranks.empty()) return "no rank";
+  const std::string first = std::to_string(ranks.front());
+  return ranks.size() == 1 ? "rank " + first : "ranks " + first + " to " + std::to_string(ranks.back());
+}
+
+struct Words {
+  std::string operator()(const DescribeOn& one) const { return "describe the model on " + one.node; }
+  std::string operator()(const BenchmarkOn& one) const {
+    return "benchmark with " + ranks_text(one.ranks) + " on " + one.node;
+  }
+  std::string operator()(const LaunchOn& one) const {
+    return "launch " + ranks_text(one.ranks) + " on " + one.node + " (launch " + std::to_string(one.launch) +
+           ", epoch " + std::to_string(one.epoch) + (one.variant.empty() ? "" : ", variant " + one.variant) + ")";
+  }
+  std::string operator()(const KillOn& one) const {
+    return "end the ranks of launch " + std::to_string(one.launch) + " on " + one.node +
+           (one.unsaved ? ", which save nothing" : "");
+  }
+  std::string operator()(const ProposePlan& one) const {
+    return std::string("propose ") + (one.incumbent ? "the incumbent" : "a plan") + " as epoch " +
+           std::to_string(one.epoch);
+  }
+  std::string operator()(const CommitPlan& one) const {
+    return "commit epoch " + std::to_string(one.epoch) + " from step " + std::to_string(one.step);
+  }
+  std::string operator()(const CancelPlan& one) const { return "cancel epoch " + std::to_string(one.epoch); }
+  std::string operator()(const StopRanks& one) const { return "stop the job after step " + std::to_string(one.step); }
+  std::string operator()(const ProbeHardware& one) const {
+    return one.urgent ? "probe devices and links" : "look at devices and links";
+  }
+  template <typename Internal>
+  std::string operator()(const Internal&) const {
+    return "";
+  }
+};
+
+// An agent beside the coordinator connects over loopback. The others reach that machine where they reach the
+// coordinator.
+std::string address_for_others(const Member& first, const std::vector<NodeShare>& nodes, const Membership& members) {
+  if (!net::is_loopback_host(first.address)) return first.address;
+  for (const NodeShare& share : nodes) {
+    const Member* other = members.by_node(share.node);
+    if (other == nullptr || other->address.empty() || net::is_loopback_host(other->address)) continue;
+    if (!other->coordinator_address.empty()) return other->coordinator_address;
+  }
+  return first.address;
+}
 
 }  // namespace
 
@@ -93,6 +148,23 @@ wire::ToAgent message(const StopRanks& action, const std::string& job_name) {
   to.mutable_stop_job()->set_job(job_name);
   to.mutable_stop_job()->set_step(action.step);
   return to;
+}
+
+std::string audited(const Action& action) {
+  return std::visit(Words(), action);
+}
+
+std::optional<std::string> rendezvous(const std::string& name, const std::vector<NodeShare>& nodes,
+                                      const Membership& members, const PortRange& ports) {
+  TRIMTAB_ASSERT(!nodes.empty(), "a launch is of ranks on nodes");
+  if (nodes.size() == 1) return name;
+  const auto by_rank = [](const NodeShare& a, const NodeShare& b) { return a.first_rank < b.first_rank; };
+  const Member* first = members.by_node(std::ranges::min_element(nodes, by_rank)->node);
+  if (first == nullptr || first->address.empty()) return std::nullopt;
+  const std::string host = address_for_others(*first, nodes, members);
+  const std::uint64_t count = std::uint64_t{ports.last} - ports.first + 1;
+  // The same in every release: a launch that is asked for again meets where it met.
+  return "tcp://" + net::authority(host, static_cast<std::uint16_t>(ports.first + hash64(name) % count));
 }
 
 }  // namespace trimtab::coordinator

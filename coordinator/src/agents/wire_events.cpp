@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "agents/peer_text.hpp"
 #include "net/tokens.hpp"
@@ -45,6 +46,10 @@ RankActive active_news(const wire::PlanActive& active) {
            phase_ms(active.build_ns())}};
 }
 
+double ms_of(std::uint64_t told_ns) {
+  return static_cast<double>(told_ns) / 1e6;
+}
+
 // The number of a step that the event speaks of: it is counted on from, and a plan is committed for it. 0 = it has
 // none.
 std::int64_t step_of(const wire::RankEvent& event) {
@@ -64,10 +69,6 @@ std::int64_t step_of(const wire::RankEvent& event) {
     default:
       return 0;
   }
-}
-
-double ms_of(std::uint64_t told_ns) {
-  return static_cast<double>(told_ns) / 1e6;
 }
 
 // An agent of an earlier release tells of passes alone.
@@ -152,6 +153,21 @@ std::optional<FromRank> from_rank(const wire::RankEvent& event) {
   const auto news = news_of(event);
   if (!news) return std::nullopt;
   return FromRank{static_cast<std::int32_t>(std::min(event.rank(), 1U << 30)), event.launch(), *news};
+}
+
+bool holds_rank(const TuningState& job, const std::string& node, std::uint32_t rank) {
+  return std::ranges::any_of(job.nodes, [&](const NodeShare& share) {
+    return share.node == node && std::cmp_greater_equal(rank, share.first_rank) &&
+           std::cmp_less(rank, std::int64_t{share.first_rank} + share.ranks);
+  });
+}
+
+bool has_ranks_on(const TuningState& job, const std::string& node) {
+  return std::ranges::any_of(job.nodes, [&](const NodeShare& share) { return share.node == node; });
+}
+
+bool is_foreign_rank(const TuningState& job, const std::string& node, std::uint32_t rank) {
+  return !holds_rank(job, node, rank) && job.launch_epoch != 0 && job.doing != Doing::kKilling;
 }
 
 }  // namespace trimtab::coordinator

@@ -1,18 +1,16 @@
 #pragma once
 
-// What agents say, checked at the edge and turned into the tuning machine's events. Pure.
+// What agents say, checked at the edge and turned into the tuning machine's events, and what a node may speak of: the
+// ranks that a job has there. Pure.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "agents/membership.hpp"
-#include "tuning/event.hpp"
-
-namespace trimtab::wire {
-class Hello;
-class RankEvent;
-}  // namespace trimtab::wire
+#include "agents/wire_messages.hpp"
+#include "tuning/state.hpp"
 
 namespace trimtab::coordinator {
 
@@ -34,5 +32,11 @@ inline constexpr std::uint64_t kMostLaunchesAhead = std::uint64_t{1} << 20;
 [[nodiscard]] NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::uint64_t believed);
 // Nothing when it says nothing, or says what cannot be (a negative step or time).
 [[nodiscard]] std::optional<FromRank> from_rank(const wire::RankEvent& event);
+
+[[nodiscard]] bool holds_rank(const TuningState& job, const std::string& node, std::uint32_t rank);
+[[nodiscard]] bool has_ranks_on(const TuningState& job, const std::string& node);
+// Somebody else's, without a doubt. Before its first launch and while ranks are ended, a job's nodes need not be those
+// that ranks of it ran on last: what comes late then is nobody's lie.
+[[nodiscard]] bool is_foreign_rank(const TuningState& job, const std::string& node, std::uint32_t rank);
 
 }  // namespace trimtab::coordinator

@@ -1,5 +1,7 @@
 #include "api/access.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include "agents/peer_text.hpp"
 #include "net/certificates.hpp"
 
@@ -91,35 +93,35 @@ std::optional<Denial> Access::agent(const net::HttpRequest& request) const {
 
 Result<std::string> Access::check_node(const AgentProof& proof, const std::string& node,
                                        const std::string& tenant) const {
-  if (!under_tls_) return tokens_ ? tenant_by_token(proof.token, node, tenant) : served(tenant);
+  const bool several = tokens_ && tokens_->tokens().has_several_tenants();
+  if (!under_tls_) {
+    // Tokens of agents used to be of any tenant: they bind where there is somebody to keep apart.
+    if (!several) return served(tenant);
+    const auto owner = tokens_->tokens().find(proof.token);
+    if (!owner || owner->role != net::Role::kAgent) return no("the token of node " + node + " is an agent's no more");
+    return allowed({"token", owner->tenant}, node, tenant, true);
+  }
   if (!proof.peer || proof.peer->name != node) {
     return no("an agent says that it is node " + node + ", but its certificate is " + shown(proof.peer) +
               ": issue one for each node, or start the agent with --node of that name");
   }
-  return tenant_by_certificate(proof.peer->tenant, node, tenant);
-}
-
-// One from before certificates named tenants is as good as its agent's word while there is nobody to keep apart.
-Result<std::string> Access::tenant_by_certificate(const std::optional<std::string>& named, const std::string& node,
-                                                  const std::string& said) const {
-  if (named) return allowed({"certificate", *named}, node, said, has_several_tenants());
-  if (!has_several_tenants()) return served(said);
+  // One from before certificates named tenants is as good as its agent's word while there is nobody to keep apart.
+  if (proof.peer->tenant) return allowed({"certificate", *proof.peer->tenant}, node, tenant, several);
+  if (!several) return served(tenant);
   return no("the certificate of node " + node + " names no tenant, and several tenants hand in jobs here: issue it " +
             "anew with " + net::issue_command({node, Kind::kNode, Nanoseconds(0), "TENANT"}) +
             " (\"*\" where it runs everybody's jobs)");
 }
 
-// Tokens of agents used to be of any tenant: they bind where there is somebody to keep apart.
-Result<std::string> Access::tenant_by_token(const std::string& token, const std::string& node,
-                                            const std::string& said) const {
-  if (!has_several_tenants()) return served(said);
-  const auto owner = tokens_->tokens().find(token);
-  if (!owner || owner->role != net::Role::kAgent) return no("the token of node " + node + " is an agent's no more");
-  return allowed({"token", owner->tenant}, node, said, true);
-}
-
 Result<bool> Access::reload(bool in_any_case) {
   return tokens_ ? tokens_->reload(in_any_case) : Result<bool>(false);
+}
+
+void RefusalLog::refused(const std::string& kind, const std::string& whom, const std::string& reason) {
+  ++counts_[kind];
+  const LogPace::Answer answer = pace_.next(clock_.monotonic());
+  if (answer.left_out > 0) spdlog::warn("{} more were refused since", answer.left_out);
+  if (answer.say) spdlog::warn("refused ({}): {}: {}", kind, printable(whom), printable(reason));
 }
 
 }  // namespace trimtab::coordinator

@@ -5,10 +5,13 @@
 // jobs the node may run. Without a file of tokens, which only a loopback port may lack, everybody may everything. Event
 // loop's thread only.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/clock.hpp"
+#include "base/log_pace.hpp"
 #include "base/result.hpp"
 #include "net/server.hpp"
 #include "net/tokens.hpp"
@@ -58,14 +61,24 @@ class Access {
   [[nodiscard]] Result<bool> reload(bool in_any_case);
 
  private:
-  [[nodiscard]] Result<std::string> tenant_by_certificate(const std::optional<std::string>& named,
-                                                          const std::string& node, const std::string& said) const;
-  [[nodiscard]] Result<std::string> tenant_by_token(const std::string& token, const std::string& node,
-                                                    const std::string& said) const;
-  [[nodiscard]] bool has_several_tenants() const { return tokens_ && tokens_->tokens().has_several_tenants(); }
-
   bool under_tls_;
   std::unique_ptr<net::TokenFile> tokens_;
+};
+
+// What is said of those who are turned away. Whoever reaches the port can cause it, so lines are few
+// (base/log_pace.hpp); the counts are complete. No secret gets into it.
+class RefusalLog {
+ public:
+  explicit RefusalLog(const Clock& clock) : clock_(clock) {}
+
+  // `kind` is one of a few words: it becomes a metric's label. The others may be a peer's own words.
+  void refused(const std::string& kind, const std::string& whom, const std::string& reason);
+  [[nodiscard]] const std::map<std::string, double>& counts() const { return counts_; }
+
+ private:
+  const Clock& clock_;
+  std::map<std::string, double> counts_;
+  LogPace pace_;
 };
 
 }  // namespace trimtab::coordinator

@@ -1,16 +1,15 @@
 #include "api/api.hpp"
 
 #include <charconv>
-#include <functional>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "api/job_documents.hpp"
-#include "api/metrics.hpp"
 #include "report.hpp"
+#include "schema/cost_database.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "status_page.hpp"
 
 namespace trimtab::coordinator {
@@ -20,6 +19,7 @@ struct Call {
   const net::HttpRequest& request;
   Services& services;
   JobTable& jobs;
+  Nanoseconds now;
   Nanoseconds up;
   std::string job_name;  // what stands for {id} in the route
   Caller caller = {};
@@ -30,41 +30,26 @@ net::HttpResponse failure(int status, const std::string& message) {
 }
 
 net::HttpResponse failure(const Error& error) {
-  switch (error.kind) {
-    case ErrorKind::kNo:
-      return failure(409, error.message);
-    case ErrorKind::kBadInput:
-      return failure(400, error.message);
-    case ErrorKind::kUnavailable:
-      return failure(503, error.message);
-  }
-  return failure(500, error.message);
+  return failure(error.kind == ErrorKind::kNo ? 409 : error.kind == ErrorKind::kBadInput ? 400 : 503, error.message);
 }
 
 net::HttpResponse ok(std::string body) {
   return {200, "application/json", std::move(body)};
 }
 
-// Runs `body` with the job that the path names.
-net::HttpResponse with_job(const Call& call, const std::function<net::HttpResponse(JobRun&)>& body) {
+// The document, or why there is none.
+template <typename Value>
+net::HttpResponse answer_of(const Result<Value>& value, std::string (*document)(const Value&)) {
+  return value.ok() ? ok(document(*value)) : failure(value.error());
+}
+
+// What `body` answers of the job that the path names.
+template <auto body>
+net::HttpResponse of_job(const Call& call) {
   JobRun* job = call.jobs.find(call.job_name);
   if (job == nullptr || !call.caller.sees(job->state().tenant))
     return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
-  return body(*job);
-}
-
-net::HttpResponse get_status(const Call& call) {
-  return ok(status_document(call.services, call.jobs, call.up, call.caller));
-}
-net::HttpResponse get_nodes(const Call& call) {
-  return ok(nodes_document(call.services, call.caller));
-}
-net::HttpResponse get_jobs(const Call& call) {
-  return ok(jobs_document(call.jobs, call.caller));
-}
-
-net::HttpResponse get_job(const Call& call) {
-  return with_job(call, [](JobRun& job) { return ok(job_document(job)); });
+  return body(call, *job);
 }
 
 std::string argument(const Call& call, const std::string& name) {
@@ -101,7 +86,8 @@ net::HttpResponse refused(const Call& call, const std::string& what, const std::
   return failure(stored.ok() ? status : 503, why);
 }
 
-net::HttpResponse submit(const Call& call, bool may_tune) {
+template <bool may_tune>
+net::HttpResponse submit(const Call& call) {
   auto submission = parse_submission(call.request.body);
   if (!submission.ok()) {
     const std::string by = call.caller.name.empty() ? "" : " of " + call.caller.name;
@@ -121,30 +107,26 @@ net::HttpResponse submit(const Call& call, bool may_tune) {
   return {submitted->was_running ? 200 : 201, "application/json", submitted_document(*submitted)};
 }
 
-net::HttpResponse post_job(const Call& call) {
-  return submit(call, true);
-}
-net::HttpResponse post_profile(const Call& call) {
-  return submit(call, false);
+// Nothing for what is no number.
+template <typename Number>
+std::optional<Number> number(const std::string& text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 // Where to go on reading a list; 0 where it is not said.
 Result<std::int64_t> after_of(const Call& call) {
   const std::string text = argument(call, "after");
-  std::int64_t after = 0;
-  if (text.empty()) return after;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), after);
-  if (error == std::errc{} && end == text.data() + text.size()) return after;
+  if (text.empty()) return std::int64_t{0};
+  if (const auto after = number<std::int64_t>(text)) return *after;
   return bad_input("after = '" + text + "': a sequence number is needed");
 }
 
-net::HttpResponse get_events(const Call& call) {
-  return with_job(call, [&call](JobRun& job) {
-    const auto after = after_of(call);
-    if (!after.ok()) return failure(after.error());
-    const auto events = call.services.store.events(job.run(), *after, 1000);
-    return events.ok() ? ok(events_document(*events)) : failure(events.error());
-  });
+net::HttpResponse get_events(const Call& call, const JobRun& job) {
+  const auto after = after_of(call);
+  if (!after.ok()) return failure(after.error());
+  return answer_of(call.services.store.events(job.run(), *after, 1000), events_document);
 }
 
 net::HttpResponse get_audit(const Call& call) {
@@ -157,108 +139,90 @@ net::HttpResponse get_audit(const Call& call) {
   }
   std::optional<AuditReader> reader;
   if (!call.caller.sees_all()) reader = AuditReader{call.caller.tenant, known->run()};
-  const auto entries = call.services.store.audit(job, *after, 1000, reader);
-  return entries.ok() ? ok(audit_document(*entries)) : failure(entries.error());
+  return answer_of(call.services.store.audit(job, *after, 1000, reader), audit_document);
 }
 
-net::HttpResponse get_trials(const Call& call) {
-  return with_job(call, [&call](JobRun& job) {
-    if (!call.request.query.contains("all")) return ok(trials_document(job.state(), {}));
-    const auto earlier = call.services.store.earlier_trials(job.run());
-    return earlier.ok() ? ok(trials_document(job.state(), *earlier)) : failure(earlier.error());
-  });
+net::HttpResponse get_trials(const Call& call, const JobRun& job) {
+  if (!call.request.query.contains("all")) return ok(trials_document(job.state(), {}));
+  const auto earlier = call.services.store.earlier_trials(job.run());
+  return earlier.ok() ? ok(trials_document(job.state(), *earlier)) : failure(earlier.error());
 }
 
-net::HttpResponse get_report(const Call& call) {
-  return with_job(call, [&call](JobRun& job) {
-    if (job.state().initial.empty()) {
-      return failure(404, "job " + job.name() + " has no report yet (phase " +
-                              std::string(to_string(job.state().phase)) + "): it begins with the first search");
-    }
-    const auto steps = call.services.store.steps(job.run());
-    if (!steps.ok()) return failure(steps.error());
-    const auto earlier = call.services.store.earlier_trials(job.run());
-    if (!earlier.ok()) return failure(earlier.error());
-    return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
-  });
+std::string in_phase(const JobRun& job) {
+  return " (phase " + std::string(to_string(job.state().phase)) + ")";
+}
+
+net::HttpResponse get_report(const Call& call, const JobRun& job) {
+  if (job.state().initial.empty()) {
+    return failure(404,
+                   "job " + job.name() + " has no report yet" + in_phase(job) + ": it begins with the first search");
+  }
+  const auto steps = call.services.store.steps(job.run());
+  if (!steps.ok()) return failure(steps.error());
+  const auto earlier = call.services.store.earlier_trials(job.run());
+  if (!earlier.ok()) return failure(earlier.error());
+  return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
 }
 
 // Why it cannot be obeyed; empty = it can.
 std::string objection(const JobRun& job, Order order) {
   const std::string name = "job " + job.name();
-  if (!job.active()) return name + " is over (phase " + std::string(to_string(job.state().phase)) + ")";
+  if (!job.active()) return name + " is over" + in_phase(job);
   if (order != Order::kApprove) return "";
   if (job.state().doing != Doing::kAwaitingApproval) return name + " has no trial that awaits approval";
   if (job.state().frozen) return name + " is frozen; unfreeze it first";
   return job.held_by().empty() ? "" : name + ": " + job.held_by();
 }
 
-net::HttpResponse give_order(const Call& call, Order order, const std::string& what) {
-  return with_job(call, [&](JobRun& job) {
-    if (const std::string why = objection(job, order); !why.empty()) {
-      const Status asked = order_asked(call, what, job.name(), job.run());
-      if (!asked.ok()) return failure(asked.error());
-      return refused(call, what, job.name(), job.run(), 409, why);
-    }
-    const Status taken = job.obey(order, order_of(call, what, job.name(), job.run()));
-    if (!taken.ok()) return failure(taken.error());
-    net::HttpResponse answer = ok(job_document(job));
-    if (!job.storage_failure().empty()) answer.status = 202;  // it waits, and a coordinator that ends now forgets it
-    return answer;
-  });
+const char* words_of(Order order) {
+  if (order == Order::kStop) return "stop the job";
+  if (order == Order::kApprove) return "approve the trial";
+  return order == Order::kFreeze ? "freeze the job" : "unfreeze the job";
 }
 
-net::HttpResponse post_stop(const Call& call) {
-  return give_order(call, Order::kStop, "stop the job");
-}
-net::HttpResponse post_approve(const Call& call) {
-  return give_order(call, Order::kApprove, "approve the trial");
-}
-net::HttpResponse post_freeze(const Call& call) {
-  return give_order(call, Order::kFreeze, "freeze the job");
-}
-net::HttpResponse post_unfreeze(const Call& call) {
-  return give_order(call, Order::kUnfreeze, "unfreeze the job");
-}
-
-net::HttpResponse get_live(const Call& call) {
-  return with_job(call, [&call](JobRun& job) {
-    return ok(call.services.live.document(job.name(), call.services.clock.monotonic()));
-  });
-}
-
-net::HttpResponse post_trace(const Call& call) {
-  return with_job(call, [&call](JobRun& job) {
-    if (!job.active()) {
-      return failure(409, "job " + job.name() + " is over (phase " + std::string(to_string(job.state().phase)) + ")");
-    }
-    const auto request = parse_trace_request(call.request.body);
-    if (!request.ok()) return failure(request.error());
-    std::vector<std::string> nodes;
-    for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
-    if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
-    const Status asked = order_asked(call, "take a trace", job.name(), job.run());
+template <Order order>
+net::HttpResponse obey(const Call& call, JobRun& job) {
+  const std::string what = words_of(order);
+  if (const std::string why = objection(job, order); !why.empty()) {
+    const Status asked = order_asked(call, what, job.name(), job.run());
     if (!asked.ok()) return failure(asked.error());
-    const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
-    if (!id.ok()) return failure(id.error());
-    return net::HttpResponse{201, "application/json", call.services.traces.document(*id).value_or("{}")};
-  });
+    return refused(call, what, job.name(), job.run(), 409, why);
+  }
+  const Status taken = job.obey(order, order_of(call, what, job.name(), job.run()));
+  if (!taken.ok()) return failure(taken.error());
+  net::HttpResponse answer = ok(job_document(job));
+  if (!job.storage_failure().empty()) answer.status = 202;  // it waits, and a coordinator that ends now forgets it
+  return answer;
+}
+
+net::HttpResponse get_job(const Call&, const JobRun& job) {
+  return ok(job_document(job));
+}
+net::HttpResponse get_live(const Call& call, const JobRun& job) {
+  return ok(call.services.live.document(job.name(), call.now));
+}
+
+net::HttpResponse post_trace(const Call& call, const JobRun& job) {
+  if (!job.active()) return failure(409, "job " + job.name() + " is over" + in_phase(job));
+  const auto request = parse_trace_request(call.request.body);
+  if (!request.ok()) return failure(request.error());
+  std::vector<std::string> nodes;
+  for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
+  if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
+  const Status asked = order_asked(call, "take a trace", job.name(), job.run());
+  if (!asked.ok()) return failure(asked.error());
+  const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
+  if (!id.ok()) return failure(id.error());
+  return {201, "application/json", call.services.traces.document(*id).value_or("{}")};
 }
 
 net::HttpResponse no_trace(const Call& call) {
   return failure(404, "there is no trace " + call.job_name + "; it is over, or nobody asked for it during a minute");
 }
 
-// Nothing for what is no number.
-std::optional<std::uint64_t> number(const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 // The number that the path names; 0, which no trace has, for one of another tenant's job.
 std::uint64_t trace_of(const Call& call) {
-  const std::uint64_t id = number(call.job_name).value_or(0);
+  const std::uint64_t id = number<std::uint64_t>(call.job_name).value_or(0);
   const auto name = call.services.traces.job_of(id);
   const JobRun* job = name ? call.jobs.find(*name) : nullptr;
   const bool seen = call.caller.sees_all() || (job != nullptr && call.caller.sees(job->state().tenant));
@@ -273,7 +237,7 @@ net::HttpResponse get_trace(const Call& call) {
 }
 
 net::HttpResponse get_trace_chunk(const Call& call) {
-  const auto wanted = number(argument(call, "number"));
+  const auto wanted = number<std::uint64_t>(argument(call, "number"));
   if (!wanted) return failure(400, "number: which chunk is needed, from 0");
   auto chunk = call.services.traces.fetch(trace_of(call), *wanted);
   if (!chunk.ok()) return failure(chunk.error());
@@ -281,26 +245,11 @@ net::HttpResponse get_trace_chunk(const Call& call) {
   return {200, "application/octet-stream", std::move(**chunk)};
 }
 
-net::HttpResponse finish_trace(const Call& call) {
-  return call.services.traces.finish(trace_of(call)) ? ok("{}") : no_trace(call);
-}
-
 net::HttpResponse get_costs(const Call& call) {
   const auto found = call.request.query.find("fingerprint");
-  if (found == call.request.query.end()) {
-    const auto fingerprints = call.services.costs.fingerprints();
-    return fingerprints.ok() ? ok(fingerprints_document(*fingerprints)) : failure(fingerprints.error());
-  }
+  if (found == call.request.query.end()) return answer_of(call.services.costs.fingerprints(), fingerprints_document);
   const auto costs = call.services.costs.costs(found->second);
   return costs.ok() ? ok(costs_document(found->second, *costs)) : failure(costs.error());
-}
-
-net::HttpResponse get_metrics(const Call& call) {
-  return {200, "text/plain; version=0.0.4", metrics_text(call.services, call.jobs)};
-}
-
-net::HttpResponse get_page(const Call&) {
-  return {200, "text/html; charset=utf-8", kStatusPage[0]};
 }
 
 struct Route {
@@ -311,28 +260,43 @@ struct Route {
   bool of_all_tenants = false;
 };
 
-constexpr Route kRoutes[] = {{"GET", "/", get_page, Need::kOpen},
-                             {"GET", "/metrics", get_metrics, Need::kView, true},
-                             {"GET", "/v1/status", get_status},
-                             {"GET", "/v1/nodes", get_nodes},
-                             {"GET", "/v1/jobs", get_jobs},
-                             {"POST", "/v1/jobs", post_job, Need::kOperate},
-                             {"POST", "/v1/profile", post_profile, Need::kOperate},
-                             {"GET", "/v1/costs", get_costs, Need::kView, true},
-                             {"GET", "/v1/audit", get_audit},
-                             {"GET", "/v1/jobs/{id}", get_job},
-                             {"GET", "/v1/jobs/{id}/events", get_events},
-                             {"GET", "/v1/jobs/{id}/trials", get_trials},
-                             {"GET", "/v1/jobs/{id}/report", get_report},
-                             {"GET", "/v1/jobs/{id}/live", get_live},
-                             {"POST", "/v1/jobs/{id}/trace", post_trace, Need::kOperate},
-                             {"GET", "/v1/traces/{id}", get_trace},
-                             {"GET", "/v1/traces/{id}/chunk", get_trace_chunk, Need::kOperate},
-                             {"POST", "/v1/traces/{id}/finish", finish_trace, Need::kOperate},
-                             {"POST", "/v1/jobs/{id}/stop", post_stop, Need::kOperate},
-                             {"POST", "/v1/jobs/{id}/approve", post_approve, Need::kOperate},
-                             {"POST", "/v1/jobs/{id}/freeze", post_freeze, Need::kOperate},
-                             {"POST", "/v1/jobs/{id}/unfreeze", post_unfreeze, Need::kOperate}};
+constexpr Route kRoutes[] = {
+    {"GET", "/",
+     [](const Call&) {
+       return net::HttpResponse{200, "text/html; charset=utf-8", kStatusPage[0]};
+     },
+     Need::kOpen},
+    {"GET", "/metrics",
+     [](const Call& call) {
+       return net::HttpResponse{200, "text/plain; version=0.0.4", metrics_text(call.services, call.jobs)};
+     },
+     Need::kView, true},
+    {"GET", "/v1/status",
+     [](const Call& call) {
+       return ok(status_document(call.services.members, call.jobs, call.now, call.up, call.caller));
+     }},
+    {"GET", "/v1/nodes",
+     [](const Call& call) { return ok(nodes_document(call.services.members, call.now, call.caller)); }},
+    {"GET", "/v1/jobs", [](const Call& call) { return ok(jobs_document(call.jobs, call.caller)); }},
+    {"POST", "/v1/jobs", submit<true>, Need::kOperate},
+    {"POST", "/v1/profile", submit<false>, Need::kOperate},
+    {"GET", "/v1/costs", get_costs, Need::kView, true},
+    {"GET", "/v1/audit", get_audit},
+    {"GET", "/v1/jobs/{id}", of_job<get_job>},
+    {"GET", "/v1/jobs/{id}/events", of_job<get_events>},
+    {"GET", "/v1/jobs/{id}/trials", of_job<get_trials>},
+    {"GET", "/v1/jobs/{id}/report", of_job<get_report>},
+    {"GET", "/v1/jobs/{id}/live", of_job<get_live>},
+    {"POST", "/v1/jobs/{id}/trace", of_job<post_trace>, Need::kOperate},
+    {"GET", "/v1/traces/{id}", get_trace},
+    {"GET", "/v1/traces/{id}/chunk", get_trace_chunk, Need::kOperate},
+    {"POST", "/v1/traces/{id}/finish",
+     [](const Call& call) { return call.services.traces.finish(trace_of(call)) ? ok("{}") : no_trace(call); },
+     Need::kOperate},
+    {"POST", "/v1/jobs/{id}/stop", of_job<obey<Order::kStop>>, Need::kOperate},
+    {"POST", "/v1/jobs/{id}/approve", of_job<obey<Order::kApprove>>, Need::kOperate},
+    {"POST", "/v1/jobs/{id}/freeze", of_job<obey<Order::kFreeze>>, Need::kOperate},
+    {"POST", "/v1/jobs/{id}/unfreeze", of_job<obey<Order::kUnfreeze>>, Need::kOperate}};
 
 // True when the path fits; then `id` is what stands for {id}.
 bool fits(std::string_view route, std::string_view path, std::string& id) {
@@ -404,8 +368,8 @@ net::HttpResponse Api::handle(const net::HttpRequest& request) {
   if (const Route* route = route_of(request, id, path_known)) {
     const auto answer = access_.person(request, route->need);
     if (answer.denial) return failure(answer.denial->status, answer.denial->reason);  // the token went meanwhile
-    return route->handle(
-        {request, services_, jobs_, services_.clock.monotonic() - begun_, std::move(id), answer.caller});
+    const Nanoseconds now = services_.clock.monotonic();
+    return route->handle({request, services_, jobs_, now, now - begun_, std::move(id), answer.caller});
   }
   if (path_known) return failure(405, request.method + " is not possible at " + request.path);
   return failure(404, "there is nothing at " + request.path);

@@ -4,16 +4,14 @@
 // calls it. Errors are {"error": "…"} with status 400, 401, 403, 404 or 409; another tenant's job is one that is not
 // there. Event loop's thread only.
 
-#include <optional>
-
 #include "api/access.hpp"
 #include "base/clock.hpp"
-#include "jobs/job_table.hpp"
-#include "net/request_rate.hpp"
-#include "net/server.hpp"
-#include "services.hpp"
+#include "net/rate.hpp"
 
 namespace trimtab::coordinator {
+
+class JobTable;
+struct Services;
 
 class Api {
  public:

@@ -2,37 +2,44 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
-#include "api/request_body.hpp"
-#include "net/tokens.hpp"
+#include "report.hpp"
 #include "schema/api/costs.hpp"
 #include "schema/api/history.hpp"
 #include "schema/api/job.hpp"
 #include "schema/api/status.hpp"
-#include "trial_documents.hpp"
+#include "schema/json_nesting.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-std::string state_of(const Member& member) {
-  return member.lost ? "lost" : member.peer != 0 ? "connected" : "disconnected";
+using nlohmann::json;
+
+constexpr double kMostSeconds = 600;  // of a trace
+constexpr std::uint32_t kMostSteps = 10'000;
+
+// The object that a request's body must be; `needed` is the error where it is none.
+Result<json> parse_body(const std::string& body, const std::string& needed) {
+  if (!json_nested_within(body)) return bad_input("the body is " + json_nesting_refusal());
+  json document = json::parse(body, nullptr, false);
+  if (!document.is_object()) return bad_input(needed);
+  return document;
 }
 
 // An agent's instance is what another could pass itself off with.
-std::vector<api::Node> nodes_of(const Services& services, const Caller& caller) {
+std::vector<api::Node> nodes_of(const Membership& members, Nanoseconds now, const Caller& caller) {
   std::vector<api::Node> nodes;
-  for (const auto& [name, member] : services.members.members()) {
+  for (const auto& [name, member] : members.members()) {
     api::Node& node = nodes.emplace_back();
     node.name = name;
-    node.state = state_of(member);
+    node.state = member.state();
     node.devices = member.devices;
     node.memory_bytes = member.memory_bytes;
     node.fingerprint = member.fingerprint;
     node.release = member.release;
     node.kill_switch = member.kill_switch;
     node.tenant = member.tenant.empty() ? net::kEveryTenant : member.tenant;
-    node.silent_s = std::chrono::duration<double>(services.clock.monotonic() - member.heard).count();
+    node.silent_s = std::chrono::duration<double>(now - member.heard).count();
     if (caller.sees_all()) node.instance = member.instance;
   }
   return nodes;
@@ -87,7 +94,7 @@ api::Trial document_of(const Trial& trial) {
           .incumbent_ms = trial.incumbent.mean_ms,
           .speedup = document_of(trial.ratio),
           .switch_ms = trial.switch_ms,
-          .switch_phases_ms = document_of(trial.switch_phases),
+          .switch_phases_ms = document_of(trial.change_phases),
           .break_even_steps = trial.break_even_steps,
           .steps = trial.steps};
 }
@@ -133,29 +140,51 @@ api::Job document_of(const JobRun& job) {
 
 Result<Submission> parse_submission(const std::string& body) {
   const std::string needed = R"(the body must be {"job": {…}, "tune": true})";
-  TRIMTAB_TRY(const nlohmann::json document, parse_body(body, needed));
+  TRIMTAB_TRY(const json document, parse_body(body, needed));
   if (!document.contains("job")) return bad_input(needed);
   const auto tune = document.find("tune");
   if (tune != document.end() && !tune->is_boolean()) return bad_input("tune: true or false is needed");
   Submission submission;
   submission.tune = tune == document.end() || tune->get<bool>();
-  TRIMTAB_TRY(submission.job, parse_job(document["job"].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "job"));
+  TRIMTAB_TRY(submission.job, parse_job(document["job"].dump(-1, ' ', false, json::error_handler_t::replace), "job"));
   return submission;
+}
+
+Result<TraceRequest> parse_trace_request(const std::string& body) {
+  TRIMTAB_TRY(const json document, parse_body(body, R"(a trace needs {"seconds": 5} or {"steps": 3})"));
+  const bool by_seconds = document.contains("seconds");
+  if (by_seconds == document.contains("steps")) return bad_input("a trace needs either seconds or steps");
+  TraceRequest request;
+  if (by_seconds) {
+    const json& seconds = document["seconds"];
+    request.seconds = seconds.is_number() ? seconds.get<double>() : 0;
+    if (request.seconds > 0 && request.seconds <= kMostSeconds) return request;
+    return bad_input("seconds: expected a number above 0, at most 600, found " + seconds.dump());
+  }
+  const json& steps = document["steps"];
+  const std::uint64_t count = steps.is_number_unsigned() ? steps.get<std::uint64_t>() : 0;
+  if (count < 1 || count > kMostSteps) {
+    return bad_input("steps: expected an integer from 1 to 10000, found " + steps.dump());
+  }
+  request.steps = static_cast<std::uint32_t>(count);
+  return request;
 }
 
 std::string error_document(const std::string& message) {
   return api::to_json(api::Refusal{message});
 }
 
-std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up, const Caller& caller) {
+std::string status_document(const Membership& members, const JobTable& jobs, Nanoseconds now, Nanoseconds up,
+                            const Caller& caller) {
   return api::to_json(api::ClusterStatus{TRIMTAB_RELEASE, kSpokenVersions.newest,
-                                         std::chrono::duration<double>(up).count(), nodes_of(services, caller),
+                                         std::chrono::duration<double>(up).count(), nodes_of(members, now, caller),
                                          summaries_of(jobs, caller)});
 }
 
-std::string nodes_document(const Services& services, const Caller& caller) {
-  return api::to_json(api::Nodes{nodes_of(services, caller)});
+std::string nodes_document(const Membership& members, Nanoseconds now, const Caller& caller) {
+  return api::to_json(api::Nodes{nodes_of(members, now, caller)});
 }
+
 std::string jobs_document(const JobTable& jobs, const Caller& caller) {
   return api::to_json(api::Jobs{summaries_of(jobs, caller)});
 }

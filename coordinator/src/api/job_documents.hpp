@@ -1,14 +1,14 @@
 #pragma once
 
-// The API's JSON documents. Pure: text from state.
+// The API's JSON documents: requests' bodies read, answers written from state. Pure.
 
 #include <string>
 #include <vector>
 
+#include "agents/membership.hpp"
 #include "api/access.hpp"
-#include "base/result.hpp"
+#include "api/traces.hpp"
 #include "jobs/job_table.hpp"
-#include "services.hpp"
 
 namespace trimtab::coordinator {
 
@@ -18,11 +18,14 @@ struct Submission {
 };
 // {"job": {…}, "tune": true}
 [[nodiscard]] Result<Submission> parse_submission(const std::string& body);
+// {"seconds": 5} or {"steps": 3}.
+[[nodiscard]] Result<TraceRequest> parse_trace_request(const std::string& body);
 
 [[nodiscard]] std::string error_document(const std::string& message);
-[[nodiscard]] std::string status_document(const Services& services, const JobTable& jobs, Nanoseconds up,
-                                          const Caller& caller);
-[[nodiscard]] std::string nodes_document(const Services& services, const Caller& caller);
+// `now`: monotonic; `up`: since the coordinator began.
+[[nodiscard]] std::string status_document(const Membership& members, const JobTable& jobs, Nanoseconds now,
+                                          Nanoseconds up, const Caller& caller);
+[[nodiscard]] std::string nodes_document(const Membership& members, Nanoseconds now, const Caller& caller);
 [[nodiscard]] std::string jobs_document(const JobTable& jobs, const Caller& caller);
 [[nodiscard]] std::string job_document(const JobRun& job);
 // The job, and "was_running": whether it ran before it was handed in.

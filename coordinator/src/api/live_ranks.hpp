@@ -10,12 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "agents/wire_messages.hpp"
 #include "base/clock.hpp"
 #include "schema/api/live.hpp"
-
-namespace trimtab::wire {
-class RankActivity;
-}  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
 

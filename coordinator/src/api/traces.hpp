@@ -7,16 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "agents/wire_messages.hpp"
 #include "base/clock.hpp"
 #include "base/clock_difference.hpp"
-#include "base/result.hpp"
-#include "wire/agent.pb.h"
+#include "schema/api/trace.hpp"
 
 namespace trimtab::coordinator {
 
@@ -24,8 +24,6 @@ struct TraceRequest {
   double seconds = 0;  // one of the two is above 0
   std::uint32_t steps = 0;
 };
-// {"seconds": 5} or {"steps": 3}.
-[[nodiscard]] Result<TraceRequest> parse_trace_request(const std::string& body);
 
 class Traces {
  public:
@@ -33,9 +31,7 @@ class Traces {
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;  // of chunks that wait, per trace
   static constexpr Nanoseconds kAbandonedAfter = std::chrono::seconds(60);
 
-  // False when the node is not connected.
-  using Send = std::function<bool(const std::string& node, const wire::ToAgent&)>;
-  Traces(const Clock& clock, Send send) : clock_(clock), send_(std::move(send)) {}
+  Traces(const Clock& clock, SendToNode send) : clock_(clock), send_(std::move(send)) {}
 
   // How far nodes' clocks are ahead of ours, where that is known.
   using NodeOffsets = std::map<std::string, ClockDifference::Offset>;
@@ -65,26 +61,18 @@ class Traces {
   bool finish(std::uint64_t id);
 
  private:
-  struct Node {
-    bool ended = false;
-    std::string remark;
-    wire::TraceEnd account;
-    std::optional<ClockDifference::Offset> clock;
-  };
   struct Trace {
-    std::string job;
-    std::map<std::string, Node> nodes;
+    api::Trace document;              // its nodes in order of name; `dropped` for want of room here
+    std::set<std::string> recording;  // nodes whose end has not come: one that was lost may be back
     std::deque<std::string> chunks;
     std::uint64_t first = 0;  // the number of the first chunk that is kept
     std::size_t bytes = 0;
-    std::uint64_t dropped = 0;  // records, for want of room here
     Nanoseconds touched{0};
   };
-  [[nodiscard]] static bool done(const Trace& trace);
-  void stop(std::uint64_t id, const Trace& trace);
+  void stop(const Trace& trace);
 
   const Clock& clock_;
-  Send send_;
+  SendToNode send_;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, Trace> traces_;
 };

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "schema/cost_database.hpp"
 #include "schema/nccl.hpp"
@@ -52,24 +50,6 @@ RankStamp stamp_of(const wire::CollectiveStamp& said, std::uint32_t job_rank) {
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - said.begin_ns();
   stamp.end_ns = said.begin_ns() + std::min(said.duration_ns(), room);
   return stamp;
-}
-
-TransferStamp transfer_of(const RankStamp& stamp, std::uint32_t peer,
-                          std::shared_ptr<const std::string> fingerprint_json) {
-  TransferStamp transfer;
-  transfer.communicator = stamp.facts.communicator;
-  transfer.ranks = stamp.facts.ranks;
-  transfer.receives = stamp.facts.function == nccl::kRecv;
-  transfer.sender = transfer.receives ? peer : stamp.rank;
-  transfer.receiver = transfer.receives ? stamp.rank : peer;
-  transfer.bytes = stamp.facts.bytes;
-  transfer.channels = stamp.facts.channels;
-  transfer.begin_ns = stamp.begin_ns;
-  transfer.end_ns = stamp.end_ns;
-  transfer.clock = stamp.clock;
-  transfer.beside = stamp.beside;
-  transfer.fingerprint_json = std::move(fingerprint_json);
-  return transfer;
 }
 
 template <std::uint32_t count>
@@ -120,7 +100,7 @@ std::optional<StampClock> CollectiveIntake::clock_of(const wire::CollectiveStamp
   clock.node = known->second;
   clock.gpu = {said.gpu_ahead_ns(), said.gpu_unsure_ns()};
   const std::uint64_t on_host = said.begin_ns() - static_cast<std::uint64_t>(said.gpu_ahead_ns());
-  clock.host = services_.clocks.ahead(node, on_host);
+  clock.host = clocks_.ahead(node, on_host);
   return clock;
 }
 
@@ -131,7 +111,7 @@ void CollectiveIntake::take(const wire::CollectiveStamps& message, const std::st
     stamp.clock = clock_of(said, node);
     if (nccl::between_two(stamp.facts.function)) {
       if (const auto fingerprint = shared(message.fingerprint_json())) {
-        transfers_.add(transfer_of(stamp, said.peer(), fingerprint), now);
+        transfers_.add({stamp, said.peer(), fingerprint}, now);
       } else {
         ++services_.counters.collective_costs_dropped;
       }
@@ -199,7 +179,7 @@ void CollectiveIntake::tick() {
   services_.counters.collectives = join_.counters();
   if (now - stored_ < kStorePeriod) return;
   stored_ = now;
-  if (services_.check_room_for_costs().ok()) (void)store();
+  if (services_.check_room().ok()) (void)store();
 }
 
 bool CollectiveIntake::store() {
@@ -237,19 +217,18 @@ bool CollectiveIntake::store_one() {
 
 // A batch keeps its number through failures: whether one was committed all the same need not be known then.
 Status CollectiveIntake::add() {
-  const std::string origin = services_.store.identity() + "/collectives";
   const bool is_first_try = unstored_->number == 0;
   if (is_first_try) {
-    TRIMTAB_TRY_STATUS(find_last(origin));
+    TRIMTAB_TRY_STATUS(find_last());
     unstored_->number = last_ + 1;
   }
-  const BatchId id{origin, unstored_->number};
+  const BatchId id{origin_, unstored_->number};
   TRIMTAB_TRY(const bool is_new,
               services_.costs.add_batch(id, unstored_->fingerprint, to_text(joined_source(unstored_->beside)),
                                         unstored_->costs));
   if (is_first_try && !is_new) {
     unstored_->number = 0;
-    return unavailable("batch " + std::to_string(id.number) + " of " + origin +
+    return unavailable("batch " + std::to_string(id.number) + " of " + origin_ +
                        " is there already: another coordinator runs on a copy of this one's state. Give each a state "
                        "directory of its own");
   }
@@ -259,11 +238,11 @@ Status CollectiveIntake::add() {
 
 // Numbers go on from what is stored, through every restart: sums are one for each cost then. A database that was set
 // back meanwhile has a gap, which nobody fills; left open it would keep all that follows from being folded.
-Status CollectiveIntake::find_last(const std::string& origin) {
-  TRIMTAB_TRY(OriginFindings found, services_.costs.compare({origin, last_ + 1, last_}));
+Status CollectiveIntake::find_last() {
+  TRIMTAB_TRY(OriginFindings found, services_.costs.compare({origin_, last_ + 1, last_}));
   if (found.ahead) {
     last_ = found.last;
-    TRIMTAB_TRY(found, services_.costs.compare({origin, last_ + 1, last_}));
+    TRIMTAB_TRY(found, services_.costs.compare({origin_, last_ + 1, last_}));
   }
   if (found.lost > 0) {
     spdlog::warn("{} batches of collectives' costs are not in {} any more: it was set back to an older copy",

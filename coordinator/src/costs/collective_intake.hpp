@@ -12,17 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "base/result.hpp"
-#include "costs/collective_join.hpp"
+#include "agents/membership.hpp"
 #include "costs/transfer_join.hpp"
+#include "needs.hpp"
 #include "schema/cost.hpp"
 #include "schema/fingerprint.hpp"
-#include "services.hpp"
-
-namespace trimtab::wire {
-class CollectiveStamp;
-class CollectiveStamps;
-}  // namespace trimtab::wire
 
 namespace trimtab::coordinator {
 
@@ -33,7 +27,9 @@ class CollectiveIntake {
   static constexpr std::size_t kMostCosts = 16384;
   static constexpr std::size_t kMostFingerprints = 256;
 
-  explicit CollectiveIntake(Services& services) : services_(services) {}
+  // Its batches are those of this coordinator. Services and clocks must outlive it.
+  CollectiveIntake(const CostNeeds& services, const NodeClocks& clocks, const std::string& coordinator)
+      : services_(services), clocks_(clocks), origin_(coordinator + "/collectives") {}
 
   // From `node`. `world_size` of the job that it names; 0 = no such job runs: its costs count, its ranks do not.
   void take(const wire::CollectiveStamps& message, const std::string& node, std::int32_t world_size);
@@ -76,9 +72,11 @@ class CollectiveIntake {
   void take_out(const Place& place, const Costs& costs);
   bool store_one();
   [[nodiscard]] Status add();
-  [[nodiscard]] Status find_last(const std::string& origin);
+  [[nodiscard]] Status find_last();
 
-  Services& services_;
+  const CostNeeds& services_;
+  const NodeClocks& clocks_;
+  const std::string origin_;
   CollectiveJoin join_;
   TransferJoin transfers_;
   std::set<std::shared_ptr<const std::string>, ByText> fingerprints_;  // of transfers that wait

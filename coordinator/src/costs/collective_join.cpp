@@ -7,6 +7,7 @@
 #include "schema/nccl.hpp"
 
 namespace trimtab::coordinator {
+
 namespace {
 
 constexpr std::uint32_t kMostRanks = 65535;
@@ -53,8 +54,7 @@ struct Aligned {
   [[nodiscard]] std::int64_t transfer() const { return earliest_end - latest_begin; }
 };
 
-template <typename Times>
-Aligned align(const std::vector<Times>& ranks, const std::vector<std::int64_t>& offsets) {
+Aligned align(const std::vector<RankTimes>& ranks, const std::vector<std::int64_t>& offsets) {
   Aligned aligned;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     aligned.add(rank, static_cast<std::int64_t>(ranks[rank].begin_ns) - offsets[rank],
@@ -76,8 +76,7 @@ struct Offsets {
 
 // The offsets where the bounds allow them, else at the nearest place that they do; unless that tears the ends apart by
 // more than the transfer takes.
-template <typename Times>
-Offsets within_bounds(const std::vector<Times>& ranks, const std::vector<std::int64_t>& offsets) {
+Offsets within_bounds(const std::vector<RankTimes>& ranks, const std::vector<std::int64_t>& offsets) {
   Offsets bounded{offsets};
   bool far = false;
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
@@ -94,8 +93,7 @@ Offsets within_bounds(const std::vector<Times>& ranks, const std::vector<std::in
 }
 
 // Whether that rank began after every other one, wherever in their bounds the clocks are.
-template <typename Times>
-bool surely_last(const std::vector<Times>& ranks, std::size_t last) {
+bool surely_last(const std::vector<RankTimes>& ranks, std::size_t last) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (rank == last) continue;
     const auto clocks = between(ranks[last].clock, ranks[rank].clock);
@@ -125,7 +123,7 @@ std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nano
   auto [entry, fresh] = pending_.try_emplace(key);
   Pending& pending = entry->second;
   if (fresh) {
-    pending = {stamp.facts, now, stamp.facts.ranks, std::vector<Times>(stamp.facts.ranks)};
+    pending = {stamp.facts, now, stamp.facts.ranks, std::vector<RankTimes>(stamp.facts.ranks)};
     stamps_ += pending.ranks.size();
     order_.push_back(key);
   } else if (pending.facts != stamp.facts) {
@@ -135,12 +133,13 @@ std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nano
     remember(key);
     return std::nullopt;
   }
-  Times& times = pending.ranks[stamp.rank];
-  if (times.known) {
+  RankTimes& times = pending.ranks[stamp.rank];
+  if (times.begin_ns != 0) {
     ++counters_.repeated;
     return std::nullopt;
   }
-  times = {stamp.begin_ns, stamp.end_ns, stamp.job_rank, true, usable_clock(stamp.clock, stamp.begin_ns), stamp.beside};
+  times = stamp;
+  times.clock = usable_clock(stamp.clock, stamp.begin_ns);
   if (--pending.missing > 0) {
     while (pending_.size() > limits_.pending || stamps_ > limits_.stamps) give_up_oldest();
     return std::nullopt;
@@ -153,7 +152,7 @@ std::optional<JoinedCollective> CollectiveJoin::add(const RankStamp& stamp, Nano
 }
 
 std::optional<JoinedCollective> CollectiveJoin::complete(const Pending& pending) {
-  const std::vector<Times>& ranks = pending.ranks;
+  const std::vector<RankTimes>& ranks = pending.ranks;
   std::vector<std::int64_t> differences(ranks.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     differences[rank] = difference(ranks[rank].end_ns, ranks[0].end_ns);
@@ -261,6 +260,38 @@ void CollectiveJoin::remember(const Key& key) {
   if (done_order_.size() <= kRemembered) return;
   done_.erase(done_order_.front());
   done_order_.pop_front();
+}
+
+namespace {
+
+// Hosts' clocks and bounds beyond these say nothing; less than that never overflows.
+constexpr std::int64_t kFarthestHost = std::int64_t{1} << 58;
+constexpr std::uint64_t kWidestBound = std::uint64_t{1} << 55;
+
+bool sane(const ClockDifference::Offset& host) {
+  return host.ns < kFarthestHost && host.ns > -kFarthestHost && host.uncertainty_ns < kWidestBound;
+}
+
+}  // namespace
+
+std::optional<StampClock> usable_clock(std::optional<StampClock> clock, std::uint64_t begin_ns) {
+  if (!clock) return clock;
+  if (begin_ns - static_cast<std::uint64_t>(clock->gpu.ns) >= kLatestStamp) return std::nullopt;
+  if (clock->gpu.uncertainty_ns >= kWidestBound) return std::nullopt;
+  if (clock->host && !sane(*clock->host)) clock->host.reset();
+  return clock;
+}
+
+std::optional<Between> between(const std::optional<StampClock>& first, const std::optional<StampClock>& second) {
+  if (!first || !second) return std::nullopt;
+  Between clocks;
+  clocks.ahead = first->gpu.ns - second->gpu.ns;
+  clocks.unsure = static_cast<std::int64_t>(first->gpu.uncertainty_ns + second->gpu.uncertainty_ns);
+  if (first->node == second->node) return clocks;
+  if (!first->host || !second->host) return std::nullopt;
+  clocks.ahead += first->host->ns - second->host->ns;
+  clocks.unsure += static_cast<std::int64_t>(first->host->uncertainty_ns + second->host->uncertainty_ns);
+  return clocks;
 }
 
 }  // namespace trimtab::coordinator

@@ -25,10 +25,38 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "costs/stamp_clock.hpp"
+#include "base/clock_difference.hpp"
 #include "schema/cost_source.hpp"
 
 namespace trimtab::coordinator {
+
+// How far the clock of a stamp is ahead of the coordinator's: by both together.
+struct StampClock {
+  std::uint32_t node = 0;                            // the same number is the same host clock
+  ClockDifference::Offset gpu = {};                  // the GPU's, of its host's
+  std::optional<ClockDifference::Offset> host = {};  // the host's, of the coordinator's; not needed within one host
+};
+
+// No stamp is later.
+inline constexpr std::uint64_t kLatestStamp = std::uint64_t{1} << 61;
+
+// What a peer says of the clock of a stamp that begins then, as far as it can be true.
+[[nodiscard]] std::optional<StampClock> usable_clock(std::optional<StampClock> clock, std::uint64_t begin_ns);
+
+// How far the first clock is ahead of the second. Nothing where nobody has compared them.
+struct Between {
+  std::int64_t ahead = 0;
+  std::int64_t unsure = 0;
+  [[nodiscard]] std::int64_t least() const { return ahead - unsure; }
+  [[nodiscard]] std::int64_t most() const { return ahead + unsure; }
+};
+[[nodiscard]] std::optional<Between> between(const std::optional<StampClock>& first,
+                                             const std::optional<StampClock>& second);
+
+// Of two stamps; below kLatestStamp it never overflows.
+[[nodiscard]] inline std::int64_t difference(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(a) - static_cast<std::int64_t>(b);
+}
 
 struct CollectiveFacts {
   std::uint64_t communicator = 0;
@@ -42,15 +70,19 @@ struct CollectiveFacts {
   bool operator==(const CollectiveFacts&) const = default;
 };
 
-struct RankStamp {
-  CollectiveFacts facts;
-  std::uint32_t sequence = 0;
-  std::uint32_t rank = 0;      // in the communicator; below facts.ranks
-  std::uint32_t job_rank = 0;  // who that is
-  std::uint64_t begin_ns = 0;
-  std::uint64_t end_ns = 0;  // not before begin_ns
+// When a rank was in it, and who that is.
+struct RankTimes {
+  std::uint32_t job_rank = 0;
+  std::uint64_t begin_ns = 0;  // 0 = not known
+  std::uint64_t end_ns = 0;    // not before begin_ns
   std::optional<StampClock> clock = {};
   CostSource::Beside beside = CostSource::Beside::kNotSaid;  // what the rank computed meanwhile
+};
+
+struct RankStamp : RankTimes {
+  CollectiveFacts facts;
+  std::uint32_t sequence = 0;
+  std::uint32_t rank = 0;  // in the communicator; below facts.ranks
 };
 
 struct JoinedCollective {
@@ -104,19 +136,11 @@ class CollectiveJoin {
     std::uint32_t sequence = 0;
     auto operator<=>(const Key&) const = default;
   };
-  struct Times {
-    std::uint64_t begin_ns = 0;
-    std::uint64_t end_ns = 0;
-    std::uint32_t job_rank = 0;
-    bool known = false;
-    std::optional<StampClock> clock = {};
-    CostSource::Beside beside = CostSource::Beside::kNotSaid;
-  };
   struct Pending {
     CollectiveFacts facts;
     Nanoseconds since{0};
     std::uint32_t missing = 0;
-    std::vector<Times> ranks;
+    std::vector<RankTimes> ranks;
   };
   // Of one communicator: what each rank's clock is ahead of rank 0's, as its last collectives' ends say.
   struct Clocks {

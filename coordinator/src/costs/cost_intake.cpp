@@ -3,13 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <limits>
 #include <utility>
 
-#include "schema/cost.hpp"
-#include "schema/fingerprint.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
@@ -86,30 +83,31 @@ BatchReader::Sources BatchReader::by_source(const wire::CostBatch& batch, Counte
 ReadBatch BatchReader::read(const std::string& instance, const wire::CostBatch& batch, Counters& counters) {
   const std::string name = "batch " + std::to_string(batch.batch());
   ReadBatch read;
-  read.number = batch.batch();
+  BatchAnswer& answer = read.answer;
+  answer.number = batch.batch();
+  answer.job = batch.job();
   const std::string& json = batch.fingerprint_json();
   const auto fingerprint = json.size() > kLongestFingerprint ? too_long(json, name) : fingerprint_of(json, name);
-  if (batch.batch() > kLargestNumber) read.refused = name + ": batches are numbered below 2^63";
-  if (!fingerprint.ok()) read.refused = fingerprint.error().message;
-  if (!read.refused.empty()) {
+  if (batch.batch() > kLargestNumber) answer.refused = name + ": batches are numbered below 2^63";
+  if (!fingerprint.ok()) answer.refused = fingerprint.error().message;
+  if (!answer.refused.empty()) {
     // Its number is used up all the same, or nothing after it could be folded.
     if (batch.batch() <= kLargestNumber) read.parts.push_back({{instance, batch.batch()}, std::nullopt, "refused", {}});
     ++counters.batches_refused;
     return read;
   }
-  read.fingerprint = fingerprint->hash();
+  answer.fingerprint = fingerprint->hash();
   // A stored batch has one source, so a mixed batch is stored as several; the first keeps the agent's own name for it.
   for (auto& [source, entries] : by_source(batch, counters)) {
     const CostSource parsed = parse_cost_source(source);
-    const bool of_benchmark = parsed.kind == CostSource::Kind::kBenchmark;
     for (const Cost& cost : entries) {
-      read.values.all += cost.statistics.count();
-      if (parsed.disturbed) read.values.disturbed += cost.statistics.count();
+      answer.values.all += cost.statistics.count();
+      if (parsed.disturbed) answer.values.disturbed += cost.statistics.count();
     }
     const std::string apart = source == kPlainTraining ? "passive" : source;  // the name that earlier releases gave it
     const std::string origin = read.parts.empty() ? instance : instance + "/" + apart;
     read.parts.push_back({{origin, batch.batch()}, *fingerprint, source, std::move(entries)});
-    read.has_active = read.has_active || of_benchmark;
+    answer.has_active = answer.has_active || parsed.kind == CostSource::Kind::kBenchmark;
   }
   return read;
 }
@@ -118,9 +116,9 @@ void CostIntake::take(std::uint64_t peer, const Member& member, const wire::Cost
   ReadBatch read = reader_.read(member.instance, batch, services_.counters);
   for (CostBatch& part : read.parts) part.node = member.node;
   bytes_ += batch.ByteSizeLong();
-  Answer answer{peer,         read.number,      member.node,     batch.job(),
-                read.refused, read.fingerprint, read.has_active, read.values};
-  waiting_.push_back({std::move(answer), read.parts.size()});
+  read.answer.peer = peer;
+  read.answer.node = member.node;
+  waiting_.push_back({std::move(read.answer), read.parts.size()});
   std::ranges::move(read.parts, std::back_inserter(parts_));
 }
 
@@ -155,14 +153,10 @@ void CostIntake::say(const std::string& failure) {
   if (answer.say) spdlog::error("{}", failure);
 }
 
-Result<std::vector<bool>> CostIntake::add(std::span<const CostBatch> parts) {
-  TRIMTAB_TRY_STATUS(services_.check_room_for_costs());
-  return services_.costs.add_batches(parts);
-}
-
 Status CostIntake::store(std::span<Waiting> group, std::span<const CostBatch> parts) {
   Counters& counters = services_.counters;
-  const auto stored = add(parts);
+  const Status room = services_.check_room();
+  const auto stored = room.ok() ? services_.costs.add_batches(parts) : room.error();
   if (!stored.ok()) {
     counters.batches_failed += group.size();
     const std::string what = group.size() == 1 ? "a batch" : std::to_string(group.size()) + " batches";

@@ -12,25 +12,34 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agents/membership.hpp"
 #include "base/log_pace.hpp"
-#include "base/result.hpp"
-#include "jobs/measured_values.hpp"
+#include "needs.hpp"
 #include "schema/cost_database.hpp"
-#include "services.hpp"
-
-namespace trimtab::wire {
-class CostBatch;
-}
 
 namespace trimtab::coordinator {
 
-// A batch as far as it can be read.
-struct ReadBatch {
+// How many values stored costs consist of.
+struct MeasuredValues {
+  std::uint64_t all = 0;
+  std::uint64_t disturbed = 0;  // of them, while others used the machine (schema/cost_source.hpp)
+};
+
+// What is told of a batch that is stored, or refused for good.
+struct BatchAnswer {
+  std::uint64_t peer = 0;
   std::uint64_t number = 0;
+  std::string node;
+  std::string job;
+  std::string refused;      // why it can never be stored; empty: it can
   std::string fingerprint;  // hash
   bool has_active = false;  // costs that a benchmark measured
-  MeasuredValues values;
-  std::string refused;  // why the batch can never be stored; empty: it can
+  MeasuredValues values = {};
+};
+
+// A batch as far as it can be read.
+struct ReadBatch {
+  BatchAnswer answer;
   std::vector<CostBatch> parts;
 };
 
@@ -43,6 +52,7 @@ class BatchReader {
  public:
   // Entries that cannot be read are left out and counted: the batch is stored without them, since the agent could only
   // send the same again.
+  // `instance`: the agent's.
   [[nodiscard]] ReadBatch read(const std::string& instance, const wire::CostBatch& batch, Counters& counters);
 
  private:
@@ -60,25 +70,14 @@ class BatchReader {
 // What waits for the next commit.
 class CostIntake {
  public:
-  // A batch that is stored, or refused for good.
-  struct Answer {
-    std::uint64_t peer = 0;
-    std::uint64_t number = 0;
-    std::string node;
-    std::string job;
-    std::string refused;
-    std::string fingerprint;  // hash
-    bool has_active = false;
-    MeasuredValues values = {};
-  };
-  using Tell = std::function<void(const Answer&)>;
+  using Tell = std::function<void(const BatchAnswer&)>;
   // More costs than this, as they came, do not wait: memory stays bounded however many agents send at once, and so does
   // the time that a commit keeps everything else waiting.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
   // `tell` is called for each batch, in the order they came, after the commit that holds it. What could not be stored
   // is told nothing of: there must be no acknowledgement, and the agent sends the batch again.
-  CostIntake(Services& services, Tell tell) : services_(services), tell_(std::move(tell)) {}
+  CostIntake(const CostNeeds& services, Tell tell) : services_(services), tell_(std::move(tell)) {}
 
   void take(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void commit();
@@ -87,16 +86,15 @@ class CostIntake {
 
  private:
   struct Waiting {
-    Answer answer;
+    BatchAnswer answer;
     std::size_t parts = 0;  // of `parts_`, where they stand in the same order
     bool stored = false;
   };
   void say(const std::string& failure);
-  Result<std::vector<bool>> add(std::span<const CostBatch> parts);
   Status store(std::span<Waiting> group, std::span<const CostBatch> parts);
   void store_each(std::span<Waiting> group, std::span<const CostBatch> parts);
 
-  Services& services_;
+  const CostNeeds& services_;
   Tell tell_;
   BatchReader reader_;
   std::vector<Waiting> waiting_;

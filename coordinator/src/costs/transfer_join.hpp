@@ -9,36 +9,21 @@
 //   transfer = the receive's end - the send's beginning, where the clocks are near enough, else the send's own time,
 // which is a hop less. A receiver that came after the send began found part of the bytes in NCCL's buffers, so neither
 // of the two tells how long they were under way: that is no transfer.
-// How far one clock may be ahead of another: stamp_clock.hpp.
+// How far one clock may be ahead of another: StampClock (collective_join.hpp).
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "base/clock.hpp"
-#include "costs/stamp_clock.hpp"
-#include "schema/cost_source.hpp"
+#include "costs/collective_join.hpp"
 
 namespace trimtab::coordinator {
 
 struct TransferStamp {
-  std::uint64_t communicator = 0;
-  std::uint32_t ranks = 0;  // of the communicator
-  std::uint32_t sender = 0;
-  std::uint32_t receiver = 0;
-  bool receives = false;  // it is the receiver's
-  std::int64_t bytes = 0;
-  std::uint32_t channels = 0;
-  std::uint64_t begin_ns = 0;
-  std::uint64_t end_ns = 0;
-  std::optional<StampClock> clock = {};
-  CostSource::Beside beside = CostSource::Beside::kNotSaid;
+  RankStamp stamp;         // of one of the two; its facts are the transfer's
+  std::uint32_t peer = 0;  // the other, in the communicator
   std::shared_ptr<const std::string> fingerprint_json = {};
+
+  [[nodiscard]] bool receives() const;
 };
 
 struct JoinedTransfer {
@@ -65,7 +50,7 @@ class TransferJoin {
   // How long a receive waits for the stamps of sends; agents send theirs every two seconds. A send stays as long again.
   static constexpr Nanoseconds kSettle = std::chrono::seconds(6);
 
-  void add(TransferStamp stamp, Nanoseconds now);
+  void add(TransferStamp transfer, Nanoseconds now);
   // Those whose other half has had time to come.
   [[nodiscard]] std::vector<JoinedTransfer> take(Nanoseconds now);
 
@@ -81,7 +66,7 @@ class TransferJoin {
     auto operator<=>(const Key&) const = default;
   };
   struct Waiting {
-    TransferStamp stamp;
+    TransferStamp transfer;
     Nanoseconds since{0};
   };
   struct Pair {
@@ -89,7 +74,7 @@ class TransferJoin {
     std::deque<Waiting> receives;
   };
   void pop_front(std::deque<Waiting>& side);
-  [[nodiscard]] std::optional<JoinedTransfer> join(const TransferStamp& receive, const std::deque<Waiting>& sends);
+  [[nodiscard]] std::optional<JoinedTransfer> join(const TransferStamp& received, const std::deque<Waiting>& sends);
 
   TransferCounters counters_;
   std::map<Key, Pair> pairs_;

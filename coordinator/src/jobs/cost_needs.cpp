@@ -4,12 +4,12 @@
 #include <tuple>
 #include <utility>
 
-#include "agents/mixed_hardware.hpp"
-#include "schema/cluster.hpp"
-#include "schema/model.hpp"
+#include "tuner/cost_choice.hpp"
 #include "tuner/needed_costs.hpp"
+#include "tuning/trial/comparison.hpp"
 
 namespace trimtab::coordinator {
+
 namespace {
 
 // Starting the benchmark processes costs seconds, so portions are large; progress within one comes from the agent.
@@ -55,36 +55,72 @@ std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_
   return all;
 }
 
-CostsCounted count_costs(const std::string& model_json, const std::string& cluster_json, const Knobs& knobs,
-                         std::vector<Cost> known, const std::map<std::string, std::vector<Cost>>& elsewhere) {
+CostsCounted count_costs(const Model& model, const Cluster& cluster, const Knobs& knobs, std::vector<Cost> known,
+                         const std::map<std::string, std::vector<Cost>>& elsewhere) {
   CostsCounted counted;
-  const auto model = parse_model(model_json, "the job's model");
-  const auto cluster = parse_cluster(cluster_json, "the job's cluster");
-  if (!model.ok() || !cluster.ok()) {
-    counted.error = model.ok() ? cluster.error().message : model.error().message;
-    return counted;
-  }
-  const std::vector<CostKey> needed = tuner::needed_costs(*model, *cluster, knobs, {});
+  const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {});
   const std::size_t all = needed.size();
   for (const auto& [fingerprint, there] : elsewhere) {
     const MeasuredSpeed measured = measured_speed(needed, known, there);
     if (!measured.is_sure()) known = known_of_both(std::move(known), there);
     if (measured.operators == 0) continue;
-    for (const Node& node : cluster->nodes) {
+    for (const Node& node : cluster.nodes) {
       if (node.fingerprint == fingerprint) counted.speeds[node.name] = measured.speed;
     }
   }
-  const std::vector<CostKey> missing = tuner::needed_costs(*model, *cluster, knobs, known);
+  const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known);
   counted.missing = static_cast<std::int32_t>(missing.size());
   counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
   for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
     counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
   }
   for (const auto& portion : portions(missing, kItemsOfRequest)) {
-    counted.requests.push_back(tuner::benchmark_requests_json(portion, *model));
+    counted.requests.push_back(tuner::benchmark_requests_json(portion, model));
     counted.request_sizes.push_back(static_cast<std::int32_t>(portion.size()));
   }
   return counted;
+}
+
+namespace {
+
+bool is_operator_time(const CostKey& key) {
+  return key.kind == CostKind::kOperatorForward || key.kind == CostKind::kOperatorBackward;
+}
+
+std::map<CostKey, double> operator_times(const std::vector<Cost>& costs) {
+  std::map<CostKey, double> times;
+  for (const tuner::ChosenCost& cost : tuner::choose_costs(costs)) {
+    const double mean = cost.statistics.mean();
+    if (is_operator_time(cost.key) && mean > 0) times[cost.key] = mean;
+  }
+  return times;
+}
+
+}  // namespace
+
+MeasuredSpeed measured_speed(const std::vector<CostKey>& needed, const std::vector<Cost>& here,
+                             const std::vector<Cost>& there) {
+  const std::map<CostKey, double> times_here = operator_times(here);
+  const std::map<CostKey, double> times_there = operator_times(there);
+  MeasuredSpeed measured;
+  std::vector<double> speeds;
+  for (const CostKey& key : needed) {
+    const auto known = times_here.find(canonical(key));
+    if (known == times_here.end()) continue;
+    ++measured.known;
+    const auto other = times_there.find(known->first);
+    if (other != times_there.end()) speeds.push_back(known->second / other->second);
+  }
+  measured.operators = speeds.size();
+  if (!speeds.empty()) measured.speed = median(speeds);
+  return measured;
+}
+
+std::vector<Cost> known_of_both(std::vector<Cost> here, const std::vector<Cost>& there) {
+  const std::map<CostKey, double> times = operator_times(there);
+  std::erase_if(here,
+                [&](const Cost& one) { return is_operator_time(one.key) && !times.contains(canonical(one.key)); });
+  return here;
 }
 
 }  // namespace trimtab::coordinator

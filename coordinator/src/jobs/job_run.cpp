@@ -1,38 +1,31 @@
 #include "jobs/job_run.hpp"
 
 #include <spdlog/spdlog.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <set>
+#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
+#include "agents/hardware_probing.hpp"
 #include "agents/wire_commands.hpp"
+#include "api/live_ranks.hpp"
 #include "costs/nccl_tables.hpp"
 #include "jobs/cost_needs.hpp"
-#include "jobs/earlier_failures.hpp"
-#include "jobs/rendezvous.hpp"
-#include "net/tokens.hpp"
-#include "schema/cluster.hpp"
-#include "schema/hash64.hpp"
-#include "schema/model.hpp"
-#include "tuner/calibration.hpp"
+#include "jobs/search_worker.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
-
 namespace {
+
+using nlohmann::json;
 
 // Of a trial's deadline, by which the answer is no longer waited for.
 constexpr double kProbingShare = 0.7;
 constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
-// The fact of a fingerprint that holds what the latest of its jobs has taught those of other names.
-constexpr const char* kFactors = "factors";
 // People's orders that wait for the disk at a time.
 constexpr std::size_t kMostOrders = 100;
-
 // All but kernels and ranges, which are many in a long job and price no plan.
 std::vector<CostKind> priced_kinds() {
   std::vector<CostKind> kinds;
@@ -48,16 +41,17 @@ std::string fingerprint_of(const Cluster& cluster, const std::string& node) {
 
 // Of which adopted plan a job's timelines are; empty = there are none.
 std::string adopted_in(const std::string& timelines_json) {
-  const auto timelines = nlohmann::json::parse(timelines_json, nullptr, false);
+  const auto timelines = json::parse(timelines_json, nullptr, false);
   return timelines.is_object() ? timelines.value("adopted_hash", "") : "";
 }
 
 }  // namespace
 
-JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services)
+JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, const JobNeeds& services)
     : run_(run),
       services_(services),
       tuning_(std::move(state)),
+      facts_(services.costs, tuning_.state()),
       timelines_json_(std::move(timelines_json)),
       timed_step_(tuning_.state().step),
       priced_(adopted_in(timelines_json_)),
@@ -80,17 +74,15 @@ void JobRun::resume() {
 }
 
 void JobRun::feed(Event event) {
-  if (!awaits(event)) return;
+  // An answer to a command that is over would wait for nothing, and it may be large.
+  const auto* done = std::get_if<CommandFinished>(&event);
+  if (done != nullptr && !is_outstanding(done->tag)) return;
   if (!events_.push(std::move(event))) ++services_.counters.steps_dropped;
   if (storage_failure_.empty()) drain();
 }
 
-// An answer to a command that is over would wait for nothing, and it may be large.
-bool JobRun::awaits(const Event& event) const {
-  const auto* done = std::get_if<CommandFinished>(&event);
-  return done == nullptr || std::ranges::any_of(state().outstanding, [&](const OutstandingCommand& one) {
-           return one.tag.text == done->tag;
-         });
+bool JobRun::is_outstanding(const std::string& tag) const {
+  return std::ranges::any_of(state().outstanding, [&](const auto& one) { return one.tag.text == tag; });
 }
 
 Status JobRun::obey(Order order, AuditEntry entry) {
@@ -137,9 +129,7 @@ void JobRun::number_late() {
         [this](const auto& one) {
           using Command = std::decay_t<decltype(one)>;
           if constexpr (requires { one.tag; }) {
-            const bool awaited = std::ranges::any_of(
-                state().outstanding, [&](const OutstandingCommand& other) { return other.tag.text == one.tag; });
-            if (awaited || std::is_same_v<Command, KillOn>) carry_out(one);
+            if (is_outstanding(one.tag) || std::is_same_v<Command, KillOn>) carry_out(one);
           }
         },
         action);
@@ -221,61 +211,37 @@ bool JobRun::store() {
 
 void JobRun::place() {
   const auto placement = services_.members.place(state().job, state().tenant);
-  if (!placement) return tell_of_waiting();
-  waits_for_.clear();
+  const std::string why = placement ? "" : services_.members.kept_from(state().job, state().tenant);
+  if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
+  if (!placement) return;
   load_facts(placement->fingerprint);
   feed(NodesReady{placement->nodes, to_json(placement->cluster), state().fingerprint});
 }
 
-void JobRun::tell_of_waiting() {
-  const std::string why = services_.members.kept_from(state().job, state().tenant);
-  if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
-}
-
-// A job's environment may be part of the fingerprint that its benchmarks store costs under; which one that is on this
-// hardware is a fact of earlier runs.
-std::string JobRun::job_fingerprint(const std::string& hardware) const {
-  const auto found = services_.costs.fact(hardware, fact_name("job_fingerprint"));
-  const auto own = found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
-  return own.is_string() ? own.get<std::string>() : hardware;
-}
-
 void JobRun::load_facts(const std::string& hardware) {
-  const auto fact = [this](const std::string& fingerprint, const std::string& what) {
-    auto found = services_.costs.fact(fingerprint, what);
-    return found.ok() && found->has_value() ? nlohmann::json::parse(**found, nullptr, false) : nlohmann::json();
-  };
-  tuning_.set_fingerprint(job_fingerprint(hardware));
-  const auto calibration = fact(state().fingerprint, fact_name("calibration"));
-  const auto probes = fact(state().fingerprint, fact_name("probes"));
-  if (auto known = parse_probes(probes.dump()); probes.is_array() && known.ok()) {
-    tuning_.set_probes(std::move(known).value());
-  }
-  tuning_.set_calibration(calibration.is_object() ? calibration.dump() : factors_of_others());
+  tuning_.set_fingerprint(facts_.fingerprint_on(hardware));
+  if (auto known = facts_.probes()) tuning_.set_probes(std::move(*known));
+  tuning_.set_calibration(facts_.calibration());
 }
 
-// What the latest job of any name has taught of this hardware; empty = nothing.
-std::string JobRun::factors_of_others() const {
-  const auto found = services_.costs.fact(state().fingerprint, tenant_prefix() + kFactors);
-  const bool known = found.ok() && found->has_value() && tuner::parse_calibration(**found).ok();
-  return known ? **found : "";
+Result<Cluster> JobRun::cluster() const {
+  return parse_cluster(state().cluster_json, "the job's cluster");
 }
 
 void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
   if (!active || state().phase != Phase::kProfiling) return;
   // The hardware's own, under which the next run of the job looks for it.
-  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
-  const std::string hardware = cluster.ok() ? fingerprint_of(*cluster, node) : "";
-  if (!hardware.empty() && job_fingerprint(hardware) != fingerprint) {
+  const auto of_job = cluster();
+  const std::string hardware = of_job.ok() ? fingerprint_of(*of_job, node) : "";
+  if (!hardware.empty() && facts_.fingerprint_on(hardware) != fingerprint) {
     spdlog::info("job {}: costs of node {} belong to fingerprint {}", name(), node, fingerprint);
-    const auto stored =
-        services_.costs.put_fact(hardware, fact_name("job_fingerprint"), nlohmann::json(fingerprint).dump());
+    const Status stored = facts_.remember_fingerprint(hardware, fingerprint);
     if (!stored.ok()) spdlog::warn("{}", stored.error().message);
   }
-  const bool is_others = !hardware.empty() && hardware != costs_hardware(*cluster);
+  const bool is_others = !hardware.empty() && hardware != costs_hardware(*of_job);
   if (is_others || fingerprint == state().fingerprint) return;
   tuning_.set_fingerprint(fingerprint);
-  if (state().calibration_json.empty()) tuning_.set_calibration(factors_of_others());
+  if (state().calibration_json.empty()) tuning_.set_calibration(facts_.factors_of_others());
 }
 
 std::vector<Cost> JobRun::known_costs() const {
@@ -289,18 +255,13 @@ std::vector<Cost> JobRun::costs_of(const std::string& fingerprint) const {
   return {};
 }
 
-template <typename Command>
-Result<std::string> JobRun::nccl_table(const Command& action) const {
-  if constexpr (std::is_same_v<Command, LaunchOn>) {
-    return nccl_table_of_launch(services_.nccl_table_directory, run_, action.launch,
-                                [this] { return services_.costs.costs(state().fingerprint, {CostKind::kCollective}); });
-  } else {
-    return std::string();
-  }
+void JobRun::carry_out(const RememberCalibration& action) {
+  facts_.remember_calibration(action.json, 2 * values_.disturbed > values_.all);
 }
 
 std::optional<std::string> JobRun::meeting_place(const std::string& name) const {
-  return rendezvous(std::to_string(run_) + "-" + name, state().nodes, services_.members, services_.rendezvous_ports);
+  return rendezvous(std::to_string(run_) + "-" + name, state().nodes, services_.members,
+                    services_.settings.rendezvous_ports);
 }
 
 template <typename Command>
@@ -324,10 +285,13 @@ void JobRun::send_command(const Command& action) {
     return spdlog::warn("job {}: command {} waits: node {} does not serve its tenant", name(), action.tag, action.node);
   }
   auto id = services_.store.command_id(run_, action.tag, action.node);
-  if (!id.ok()) {
-    return number_later(action, id.error().message);
+  if (!id.ok()) return number_later(action, id.error().message);
+  Result<std::string> table = std::string();
+  if constexpr (std::is_same_v<Command, LaunchOn>) {
+    table = nccl_table_of_launch(services_.nccl_table_directory, run_, action.launch, [this] {
+      return services_.costs.costs(state().fingerprint, {CostKind::kCollective});
+    });
   }
-  auto table = nccl_table(action);
   if (!table.ok()) {
     // The deadline of the launch is the backstop.
     spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
@@ -342,21 +306,29 @@ void JobRun::send_command(const Command& action) {
   }
 }
 
-template <typename Message>
-void JobRun::send_message(const Message& action) {
-  for (const NodeShare& share : state().nodes) {
-    if (!services_.send(share.node, message(action, name()))) {
+template <typename ToAgents>
+void JobRun::carry_out(const ToAgents& action) {
+  if constexpr (requires { action.tag; }) {
+    send_command(action);
+  } else {
+    for (const NodeShare& share : state().nodes) {
+      if (services_.send(share.node, message(action, name()))) continue;
       spdlog::info("job {}: node {} is away and does not hear of a plan change", name(), share.node);
     }
   }
 }
 
 void JobRun::carry_out(const CountCosts&) {
-  const auto cluster = parse_cluster(state().cluster_json, "the job's cluster");
-  const std::set<std::string> others = cluster.ok() ? other_fingerprints(*cluster) : std::set<std::string>();
+  const auto of_model = parse_model(state().model_json, "the job's model");
+  const auto on = cluster();
+  if (!of_model.ok() || !on.ok()) {
+    CostsCounted counted;
+    counted.error = of_model.ok() ? on.error().message : of_model.error().message;
+    return (void)events_.push(std::move(counted));
+  }
   std::map<std::string, std::vector<Cost>> there;
-  for (const std::string& one : others) there[one] = costs_of(job_fingerprint(one));
-  (void)events_.push(count_costs(state().model_json, state().cluster_json, state().job.knobs, known_costs(), there));
+  for (const std::string& one : other_fingerprints(*on)) there[one] = costs_of(facts_.fingerprint_on(one));
+  (void)events_.push(count_costs(*of_model, *on, state().job.knobs, known_costs(), there));
 }
 
 // Of the hardware that the job's costs are not of.
@@ -373,18 +345,18 @@ std::string JobRun::costs_hardware(const Cluster& cluster) const {
 }
 
 void JobRun::carry_out(const SearchPlans& action) {
-  SearchTask task = tuning_.task_for(action.purpose);
+  SearchTask task = tuning_.search_task(action.purpose);
   task.costs = known_costs();
   if (action.purpose == SearchFor::kJob) {
-    for (std::string& hash : failed_before()) task.excluded.push_back(std::move(hash));
+    std::ranges::move(facts_.ruled_out(), std::back_inserter(task.excluded));
   }
-  task.time_budget = services_.budget.time;
-  task.max_evaluations = services_.budget.evaluations;
+  task.time_budget = services_.settings.search_time;
+  task.max_evaluations = services_.settings.search_evaluations;
   ++services_.counters.searches;
   const Nanoseconds asked = services_.clock.monotonic();
   services_.worker.enqueue(std::move(task), [self = self_, number = action.number, asked](SearchReply reply) {
     if (*self == nullptr) return;
-    Services& services = (*self)->services_;
+    const JobNeeds& services = (*self)->services_;
     services.counters.search_times.observe(std::chrono::duration<double>(services.clock.monotonic() - asked).count());
     (*self)->feed(SearchFinished{number, std::move(reply)});
   });
@@ -451,61 +423,9 @@ void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) 
   feed(describe_joining(larger, costs_hardware(larger.cluster), probed.probes));
 }
 
-void JobRun::remember(const std::string& fact, const std::string& json) {
-  const Status stored = services_.costs.put_fact(state().fingerprint, fact, json);
-  if (!stored.ok()) spdlog::warn("job {}: cannot remember {}: {}", name(), fact, stored.error().message);
-}
-
 void JobRun::values_stored(const MeasuredValues& values) {
   values_.all += values.all;
   values_.disturbed += values.disturbed;
-}
-
-// What a machine teaches that others use, too, is no prediction of the next job's steps: of such a job later ones take
-// over what memory it needs, and of its times nothing.
-void JobRun::carry_out(const RememberCalibration& action) {
-  auto learnt = tuner::parse_calibration(action.json);
-  if (2 * values_.disturbed > values_.all && learnt.ok()) {
-    spdlog::info("job {}: others use its machines, so what its trials teach of times is not kept for later jobs",
-                 name());
-    const auto earlier = tuner::parse_calibration(state().earlier_calibration_json);
-    learnt = tuner::times_of(earlier.ok() ? *earlier : tuner::Calibration{}, *learnt);
-    remember(fact_name("calibration"), tuner::to_json(*learnt));
-  } else {
-    remember(fact_name("calibration"), action.json);
-  }
-  if (!learnt.ok() || learnt->observations == 0) return;
-  remember(tenant_prefix() + kFactors, tuner::to_json(tuner::of_another_job(*learnt)));
-}
-
-// A name may be another tenant's once its runs are forgotten; who takes it learns nothing of theirs.
-std::string JobRun::tenant_prefix() const {
-  return state().tenant == net::kEveryTenant ? "" : "tenant/" + state().tenant + "/";
-}
-
-std::string JobRun::fact_name(const std::string& what) const {
-  return tenant_prefix() + what + "/" + name();
-}
-
-// What does not fit into one limit may fit into another, and a plan of the same words is another one for another model.
-std::string JobRun::failures_fact() const {
-  const auto model = parse_model(state().model_json, "the job's model");
-  const std::string of = hash64_hex(model.ok() ? to_json(*model) : state().model_json);
-  return fact_name("failures") + "/" + std::to_string(state().job.memory_limit) + "/" + of;
-}
-
-std::vector<std::string> JobRun::failed_before() const {
-  const auto found = services_.costs.fact(state().fingerprint, failures_fact());
-  return found.ok() && found->has_value() ? ruled_out_by(**found) : std::vector<std::string>();
-}
-
-// Coordinators that share the database may know of other failures.
-void JobRun::carry_out(const RememberFailure& action) {
-  const auto add = [&action](const std::string* known) {
-    return with_failure(known, action.plan_hash, action.reason.text());
-  };
-  const Status stored = services_.costs.change_fact(state().fingerprint, failures_fact(), add);
-  if (!stored.ok()) spdlog::warn("job {}: cannot remember a failure: {}", name(), stored.error().message);
 }
 
 Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {
@@ -542,7 +462,7 @@ void JobRun::priced(const SearchReply& reply) {
   reported_ = true;
   timelines_json_ = "{}";  // those of an earlier plan would be taken for this one's
   if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
-  const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash, plan.json); };
+  const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash); };
   timelines_json_ = R"({"adopted_hash":")" + priced_ + R"(","initial":)" + reply.initial_timeline_json +
                     R"(,"adopted":)" + reply.incumbent_timeline_json + R"(,"initial_measured":)" +
                     measured(state().initial) + R"(,"adopted_measured":)" + measured(state().incumbent) + "}";

@@ -6,24 +6,25 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "costs/cost_intake.hpp"
 #include "jobs/event_queue.hpp"
+#include "jobs/job_facts.hpp"
 #include "jobs/measured_timelines.hpp"
-#include "jobs/measured_values.hpp"
-#include "services.hpp"
+#include "net/metric_text.hpp"
+#include "state_store.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 
 class JobRun {
  public:
-  JobRun(std::int64_t run, TuningState state, std::string timelines_json, Services& services);
+  JobRun(std::int64_t run, TuningState state, std::string timelines_json, const JobNeeds& services);
   ~JobRun();
   JobRun(const JobRun&) = delete;
   JobRun& operator=(const JobRun&) = delete;
@@ -69,10 +70,8 @@ class JobRun {
   void audit(const std::vector<Action>& actions);
   void drain();
   [[nodiscard]] bool store();
-  [[nodiscard]] bool awaits(const Event& event) const;
+  [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   void place();
-  void tell_of_waiting();
-  [[nodiscard]] std::string job_fingerprint(const std::string& hardware) const;
   void load_facts(const std::string& hardware);
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
   [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
@@ -82,40 +81,25 @@ class JobRun {
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
 
-  void carry_out(const DescribeOn& action) { send_command(action); }
-  void carry_out(const BenchmarkOn& action) { send_command(action); }
-  void carry_out(const LaunchOn& action) { send_command(action); }
-  void carry_out(const KillOn& action) { send_command(action); }
-  void carry_out(const ProposePlan& action) { send_message(action); }
-  void carry_out(const CommitPlan& action) { send_message(action); }
-  void carry_out(const CancelPlan& action) { send_message(action); }
-  void carry_out(const StopRanks& action) { send_message(action); }
+  // Of what goes to agents: a command, which has an id and an answer, or a message.
+  template <typename ToAgents>
+  void carry_out(const ToAgents& action);
+  template <typename Command>
+  void send_command(const Command& action);
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
+  void carry_out(const RememberCalibration& action);
+  void carry_out(const RememberProbes& action) { facts_.remember_probes(action.json); }
+  void carry_out(const RememberFailure& action) { facts_.remember_failure(action.plan_hash, action.reason.text()); }
   template <typename Command>
   void number_later(const Command& command, const std::string& why);
   void number_late();
   void tick_probing();
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
-  void carry_out(const RememberCalibration& action);
-  void carry_out(const RememberProbes& action) { remember(fact_name("probes"), action.json); }
-  void carry_out(const RememberFailure& action);
-  template <typename Command>
-  void send_command(const Command& action);
-  // Nothing but for launches.
-  template <typename Command>
-  [[nodiscard]] Result<std::string> nccl_table(const Command& action) const;
   [[nodiscard]] std::optional<std::string> meeting_place(const std::string& name) const;
-  template <typename Message>
-  void send_message(const Message& action);
-  [[nodiscard]] std::string factors_of_others() const;
-  [[nodiscard]] std::string tenant_prefix() const;
-  [[nodiscard]] std::string fact_name(const std::string& what) const;
-  [[nodiscard]] std::string failures_fact() const;
-  [[nodiscard]] std::vector<std::string> failed_before() const;
-  void remember(const std::string& name, const std::string& json);
+  [[nodiscard]] Result<Cluster> cluster() const;
 
   struct Probing {
     ProbeHardware asked;
@@ -124,8 +108,9 @@ class JobRun {
   };
 
   const std::int64_t run_;
-  Services& services_;
+  const JobNeeds& services_;
   Tuning tuning_;
+  JobFacts facts_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
   MeasuredValues values_;  // since this process has known the job

@@ -11,6 +11,7 @@
 #include "costs/nccl_tables.hpp"
 #include "schema/plan.hpp"
 #include "schema/target.hpp"
+#include "state_store.hpp"
 #include "tuner/search.hpp"
 
 namespace trimtab::coordinator {
@@ -189,14 +190,15 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
 Status JobTable::check_room(const std::string& name, const std::string& tenant) const {
   const auto unfinished = std::ranges::count_if(
       jobs_, [&](const auto& entry) { return entry.second->active() && entry.second->state().tenant == tenant; });
-  if (std::cmp_greater_equal(unfinished, limits_.unfinished_of_tenant)) {
+  if (std::cmp_greater_equal(unfinished, services_.settings.max_jobs_of_tenant)) {
     return no("tenant " + tenant + " has " + std::to_string(unfinished) + " jobs that are not over, and may have " +
-              std::to_string(limits_.unfinished_of_tenant) + " (max_jobs_of_tenant): stop one of them " +
+              std::to_string(services_.settings.max_jobs_of_tenant) + " (max_jobs_of_tenant): stop one of them " +
               "(POST /v1/jobs/NAME/stop) or wait until one is over, then hand in job " + name + " again");
   }
-  if (jobs_.contains(name) || jobs_.size() < limits_.all) return {};
+  if (jobs_.contains(name) || jobs_.size() < services_.settings.max_jobs) return {};
   return no("this coordinator knows " + std::to_string(jobs_.size()) + " jobs, those that are over too, and keeps " +
-            std::to_string(limits_.all) + " (max_jobs): hand in job " + name + " under the name of one that is over, " +
+            std::to_string(services_.settings.max_jobs) + " (max_jobs): hand in job " + name +
+            " under the name of one that is over, " +
             "or have whoever runs the coordinator shorten job_retention or raise max_jobs");
 }
 

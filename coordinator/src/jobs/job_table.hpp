@@ -2,14 +2,11 @@
 
 // The jobs that the coordinator knows: each name's latest run. Submission, restoring, orders. Event loop's thread only.
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 
-#include "base/result.hpp"
 #include "jobs/job_run.hpp"
-#include "services.hpp"
 
 namespace trimtab::coordinator {
 
@@ -18,15 +15,9 @@ struct Submitted {
   bool was_running = false;  // the same document was handed in before, and that run is not over
 };
 
-// Of jobs that are known: each stays in memory until its run is forgotten.
-struct JobLimits {
-  std::size_t unfinished_of_tenant = 256;
-  std::size_t all = 4096;  // those that are over, too
-};
-
 class JobTable {
  public:
-  explicit JobTable(Services& services, JobLimits limits = {}) : services_(services), limits_(limits) {}
+  explicit JobTable(const JobNeeds& services) : services_(services) {}
 
   // Takes up what an earlier coordinator left.
   [[nodiscard]] Status restore();
@@ -50,8 +41,7 @@ class JobTable {
   void remove_old_files() const;
   [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;
 
-  Services& services_;
-  JobLimits limits_;
+  const JobNeeds& services_;
   bool left_alone_ = false;  // a stored job cannot be read: nobody knows which files are its
   std::map<std::string, std::unique_ptr<JobRun>> jobs_;
 };

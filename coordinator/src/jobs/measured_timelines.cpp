@@ -6,10 +6,8 @@
 
 #include "schema/json_nesting.hpp"
 #include "schema/plan.hpp"
-#include "schema/timeline.hpp"
 
 namespace trimtab::coordinator {
-
 namespace {
 
 using nlohmann::json;
@@ -48,25 +46,22 @@ Status MeasuredTimelines::add(const PlanText& plan, std::int32_t rank, std::uint
                      std::to_string(kMaxBytes) + " bytes");
   }
   auto known = plans_.find(plan.hash);
-  if (known == plans_.end()) known = plans_.emplace(plan.hash, stages_of(plan.json)).first;
-  const auto drawn = known->second.find(rank);
+  if (known == plans_.end()) {
+    known = plans_.try_emplace(plan.hash).first;
+    const auto drawn = parse_plan(plan.json, "plan");
+    for (std::size_t stage = 0; drawn.ok() && stage < drawn->stages.size(); ++stage) {
+      known->second.push_back({drawn->stages[stage].devices.front(), 0, {}});
+    }
+  }
+  const auto drawn = std::ranges::find(known->second, rank, &Picture::rank);
   if (drawn == known->second.end()) return {};
-  Picture picture{begin_ns, {}};
-  picture.bars.reserve(bars.size());
+  drawn->begin_ns = begin_ns;
+  drawn->bars.clear();
   for (const json& bar : bars) {
-    picture.bars.push_back(
+    drawn->bars.push_back(
         {*timeline_kind_named(bar[0].get_ref<const std::string&>()), milliseconds(bar[1]), milliseconds(bar[2])});
   }
-  drawn->second = std::move(picture);
   return {};
-}
-
-MeasuredTimelines::Stages MeasuredTimelines::stages_of(const std::string& plan_json) {
-  const auto plan = parse_plan(plan_json, "plan");
-  Stages stages;
-  if (!plan.ok()) return stages;
-  for (const Stage& stage : plan->stages) stages[stage.devices.front()];
-  return stages;
 }
 
 void MeasuredTimelines::keep(const std::function<bool(const std::string& hash)>& wanted) {
@@ -76,28 +71,23 @@ void MeasuredTimelines::keep(const std::function<bool(const std::string& hash)>&
 std::size_t MeasuredTimelines::pictures() const {
   std::size_t count = 0;
   for (const auto& [hash, stages] : plans_) {
-    for (const auto& [device, picture] : stages) count += picture.bars.empty() ? 0 : 1;
+    for (const Picture& picture : stages) count += picture.bars.empty() ? 0 : 1;
   }
   return count;
 }
 
-std::string MeasuredTimelines::timeline_json(const std::string& hash, const std::string& plan_json) const {
-  const auto plan = parse_plan(plan_json, "plan");
-  const auto ranks = plans_.find(hash);
-  if (!plan.ok() || ranks == plans_.end()) return "[]";
-  std::vector<const Picture*> stages;
+std::string MeasuredTimelines::timeline_json(const std::string& hash) const {
+  const auto known = plans_.find(hash);
+  if (known == plans_.end()) return "[]";
+  const std::vector<Picture>& stages = known->second;
+  if (std::ranges::any_of(stages, [](const Picture& one) { return one.bars.empty(); })) return "[]";
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
-  for (const Stage& stage : plan->stages) {
-    const auto picture = ranks->second.find(stage.devices.front());
-    if (picture == ranks->second.end() || picture->second.bars.empty()) return "[]";
-    stages.push_back(&picture->second);
-    first = std::min(first, picture->second.begin_ns);
-  }
-  nlohmann::json events = nlohmann::json::array();
+  for (const Picture& picture : stages) first = std::min(first, picture.begin_ns);
+  json events = json::array();
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    const std::uint64_t late = stages[stage]->begin_ns - first;
+    const std::uint64_t late = stages[stage].begin_ns - first;
     const double offset = late < kSameClockNs ? static_cast<double>(late) / 1e6 : 0.0;
-    for (const Bar& bar : stages[stage]->bars) {
+    for (const Bar& bar : stages[stage].bars) {
       events.push_back({{"stage", stage},
                         {"kind", to_string(bar.kind)},
                         {"microbatch", -1},

@@ -28,7 +28,7 @@ class MeasuredTimelines {
 
   // A list of {stage, kind, microbatch, begin_ms, end_ms}, one row a stage (its first replica's); "[]" while a stage's
   // picture is missing. Clocks of one node are the same; those of several nodes are aligned at the step's beginning.
-  [[nodiscard]] std::string timeline_json(const std::string& hash, const std::string& plan_json) const;
+  [[nodiscard]] std::string timeline_json(const std::string& hash) const;
 
  private:
   struct Bar {
@@ -36,14 +36,13 @@ class MeasuredTimelines {
     double begin_ms = 0;
     double end_ms = 0;
   };
+  // Of a stage, by its first device; without bars until one comes.
   struct Picture {
+    std::int32_t rank = 0;
     std::uint64_t begin_ns = 0;
     std::vector<Bar> bars;
   };
-  // By the first device of each stage; without bars until a picture comes.
-  using Stages = std::map<std::int32_t, Picture>;
-  [[nodiscard]] static Stages stages_of(const std::string& plan_json);
-  std::map<std::string, Stages> plans_;
+  std::map<std::string, std::vector<Picture>> plans_;  // by hash; in the order of the stages
 };
 
 }  // namespace trimtab::coordinator

@@ -3,6 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
+
+#include "state_store.hpp"
 
 namespace trimtab::coordinator {
 
@@ -36,9 +40,9 @@ bool Retention::may_go(Nanoseconds limit) const {
 }
 
 Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
-  if (!may_go(limits_.jobs)) return false;
+  if (!may_go(services_.settings.job_retention)) return false;
   const auto limit = static_cast<std::int64_t>(unreadable_.size()) + 1;
-  TRIMTAB_TRY(const auto runs, services_.store.runs_over(now_ns - limits_.jobs.count(), limit));
+  TRIMTAB_TRY(const auto runs, services_.store.runs_over(now_ns - services_.settings.job_retention.count(), limit));
   const auto due = std::ranges::find_if(runs, [this](std::int64_t run) { return !unreadable_.contains(run); });
   if (due == runs.end()) return false;
   const auto done = services_.store.forget_run(*due, kRunRows);
@@ -55,12 +59,12 @@ Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
 
 Result<bool> Retention::forget_of_audit(std::int64_t now_ns) {
   const Nanoseconds now = services_.clock.monotonic();
-  if (!may_go(limits_.audit) || now < next_audit_) return false;
+  if (!may_go(services_.settings.audit_retention) || now < next_audit_) return false;
   TRIMTAB_TRY(const std::uint64_t removed,
-              services_.store.forget_audit(now_ns - limits_.audit.count(), kAuditRows, now_ns));
+              services_.store.forget_audit(now_ns - services_.settings.audit_retention.count(), kAuditRows, now_ns));
   services_.counters.audit_forgotten += removed;
   if (removed > 0 && removed < static_cast<std::uint64_t>(kAuditRows))
-    next_audit_ = now + limits_.audit / kAuditRemovals;
+    next_audit_ = now + services_.settings.audit_retention / kAuditRemovals;
   return removed == static_cast<std::uint64_t>(kAuditRows);
 }
 
@@ -69,6 +73,55 @@ Result<bool> Retention::fold_costs() {
   auto more = idle_origins_.fold_some();
   if (!more.ok()) return wrap("cannot fold the costs of idle origins", more.error());
   return more;
+}
+
+Result<bool> IdleOrigins::fold_some() {
+  if (!due_.empty()) return fold_due();
+  one_by_one_ = false;
+  if (clock_.monotonic() < next_round_) return false;
+  return look();
+}
+
+Result<bool> IdleOrigins::look() {
+  TRIMTAB_TRY(const auto origins, costs_.unfolded_origins(looked_until_, kOriginsAtOnce));
+  for (const UnfoldedOrigin& origin : origins) {
+    if (origin.is_stuck || unreadable_.contains(origin.name)) continue;
+    if (is_idle(origin)) due_.push_back(origin.name);
+  }
+  if (origins.size() == kOriginsAtOnce) {
+    looked_until_ = origins.back().id;
+    return true;
+  }
+  looked_until_ = 0;
+  seen_ = std::exchange(round_, {});
+  next_round_ = clock_.monotonic() + kPause;
+  return !due_.empty();
+}
+
+bool IdleOrigins::is_idle(const UnfoldedOrigin& origin) {
+  const Nanoseconds now = clock_.monotonic();
+  const auto before = seen_.extract(origin.id);
+  const bool is_same = !before.empty() && before.mapped().last == origin.last;
+  const Nanoseconds since = is_same ? before.mapped().since : now;
+  if (now - since >= kIdle) return true;
+  round_[origin.id] = {origin.last, since};
+  return false;
+}
+
+Result<bool> IdleOrigins::fold_due() {
+  const auto done = costs_.fold_origins(std::span(due_).first(one_by_one_ ? 1 : due_.size()));
+  if (!done.ok()) return done.error().kind == ErrorKind::kBadInput ? set_apart(done.error()) : done.error();
+  due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(*done));
+  return true;
+}
+
+// One that is damaged must not keep the others from being folded.
+Result<bool> IdleOrigins::set_apart(const Error& reason) {
+  if (!std::exchange(one_by_one_, true)) return true;
+  spdlog::error("the costs of {} stay as they are, they cannot be read: {}", due_.front(), reason.message);
+  unreadable_.insert(due_.front());
+  due_.erase(due_.begin());
+  return true;
 }
 
 }  // namespace trimtab::coordinator

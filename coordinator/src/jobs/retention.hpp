@@ -1,33 +1,68 @@
 #pragma once
 
 // Forgets what is over for long: runs with all that belongs to them, entries of the audit log, and batch by batch what
-// idle origins of costs have sent, which becomes one sum (idle_origins.hpp). A slice of a bounded size at each tick, so
+// idle origins of costs have sent, which becomes one sum (IdleOrigins). A slice of a bounded size at each tick, so
 // that the event loop goes on; a slice is a transaction of its own, and what is interrupted goes on at the next start.
 // The database gives the room to what comes next. Nothing is lost while the wall clock cannot be trusted
 // (base/clock_agreement.hpp). Event loop's thread only.
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/clock_agreement.hpp"
-#include "jobs/idle_origins.hpp"
 #include "jobs/job_table.hpp"
-#include "services.hpp"
+#include "schema/cost_database.hpp"
 
 namespace trimtab::coordinator {
 
+// Folds what origins have left behind that send no more, such as agents whose state is gone: their last batches would
+// stay one by one for ever (schema/README.md), and who reads costs reads each of them. An origin is idle when nothing
+// came for kIdle, as seen from here; what it sends later counts as ever, and other coordinators may fold the same. A
+// slice of a bounded size at a time; memory grows with the origins that have batches that are not folded. Event loop's
+// thread only.
+class IdleOrigins {
+ public:
+  static constexpr Nanoseconds kIdle = std::chrono::hours(1);
+  // From the end of one round through the database to the next.
+  static constexpr Nanoseconds kPause = std::chrono::minutes(10);
+  static constexpr std::size_t kOriginsAtOnce = 64;
+
+  // Both must outlive it.
+  IdleOrigins(CostDatabase& costs, const Clock& clock) : costs_(costs), clock_(clock) {}
+
+  // A slice; true when there is more to do now. After a failure the next call goes on where this one was.
+  [[nodiscard]] Result<bool> fold_some();
+
+ private:
+  struct Seen {
+    std::uint64_t last = 0;  // its highest number
+    Nanoseconds since{0};    // when that was first seen
+  };
+  Result<bool> look();
+  Result<bool> fold_due();
+  Result<bool> set_apart(const Error& reason);
+  [[nodiscard]] bool is_idle(const UnfoldedOrigin& origin);
+
+  CostDatabase& costs_;
+  const Clock& clock_;
+  Nanoseconds next_round_{0};
+  std::int64_t looked_until_ = 0;       // an origin's id, within a round
+  std::map<std::int64_t, Seen> seen_;   // by id; in the last round
+  std::map<std::int64_t, Seen> round_;  // in this one
+  std::vector<std::string> due_;
+  bool one_by_one_ = false;           // one of those due cannot be read
+  std::set<std::string> unreadable_;  // they stay
+};
+
 class Retention {
  public:
-  // 0 = for ever.
-  struct Limits {
-    Nanoseconds jobs{0};   // since the end of a run
-    Nanoseconds audit{0};  // since an entry was written
-  };
-
-  Retention(Services& services, JobTable& jobs, Limits limits)
+  Retention(const JobNeeds& services, JobTable& jobs)
       : services_(services),
         jobs_(jobs),
-        limits_(limits),
         clocks_(services.clock.monotonic(), services.clock.wall()),
         idle_origins_(services.costs, services.clock) {}
 
@@ -49,9 +84,8 @@ class Retention {
   // False for what is kept for ever.
   [[nodiscard]] bool may_go(Nanoseconds limit) const;
 
-  Services& services_;
+  const JobNeeds& services_;
   JobTable& jobs_;
-  const Limits limits_;
   ClockAgreement clocks_;
   IdleOrigins idle_origins_;
   Nanoseconds next_look_{0};

@@ -12,11 +12,9 @@
 #include <set>
 #include <string>
 
+#include "agents/membership.hpp"
+#include "agents/wire_messages.hpp"
 #include "jobs/job_table.hpp"
-
-namespace trimtab::wire {
-class Hello;
-}
 
 namespace trimtab::coordinator {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/check.hpp"
 #include "schema/hash64.hpp"
@@ -117,6 +116,12 @@ double drawn_for_ways(const Plan& plan, std::uint64_t seed) {
 }
 
 }  // namespace
+
+Plan tuned_plan(const std::string& plan_json) {
+  auto plan = parse_plan(plan_json, "a plan of the tuning machine");
+  TRIMTAB_ASSERT(plan.ok(), "plans of the tuning machine parse");
+  return std::move(plan).value();
+}
 
 Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster, const std::vector<Cost>& costs,
                                       const TruthSettings& settings, std::uint64_t seed) {

@@ -4,18 +4,12 @@
 // has, by a factor for each class of costs and a little more for each single one, and that do not tell all of a plan:
 // each way of running operators, and each plan, takes a little longer or less than its costs say. Not thread-safe.
 
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/random.hpp"
-#include "base/result.hpp"
 #include "coordinator/simulation.hpp"
-#include "schema/cluster.hpp"
-#include "schema/model.hpp"
 #include "schema/plan.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
@@ -37,6 +31,9 @@ struct TruePrice {
   std::vector<StepTerms> terms;    // by device: where a step goes
   double state_bytes = 0;          // of the device that holds most
 };
+
+// A plan as the tuning machine has it, which it has read before.
+[[nodiscard]] Plan tuned_plan(const std::string& plan_json);
 
 class GroundTruth {
  public:

@@ -1,9 +1,4 @@
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "coordinator/simulation.hpp"
-#include "schema/settings.hpp"
 
 namespace trimtab::coordinator {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <utility>
 
 #include "base/check.hpp"
 
 namespace trimtab::coordinator {
+
 namespace {
 
 constexpr Nanoseconds kMessage = std::chrono::milliseconds(1);
@@ -30,10 +30,9 @@ Nanoseconds nanoseconds(double ms) {
 }  // namespace
 
 SimulatedCluster::HashedPlan SimulatedCluster::parsed(const std::string& plan_json) {
-  auto plan = parse_plan(plan_json, "a plan of the tuning machine");
-  TRIMTAB_ASSERT(plan.ok(), "the tuning machine proposes plans that were parsed before");
-  std::string hash = semantic_hash(*plan);
-  return {std::move(plan).value(), std::move(hash)};
+  Plan plan = tuned_plan(plan_json);
+  std::string hash = semantic_hash(plan);
+  return {std::move(plan), std::move(hash)};
 }
 
 SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, const Scenario& scenario,
@@ -343,26 +342,21 @@ Status SimulatedCluster::meet_drift() {
     }
     if (drift.kind == "device") TRIMTAB_TRY_STATUS(truth_.set_device(drift.device, drift.share));
     if (drift.kind == "coordinator") coordinator_died_ = true;
-    TRIMTAB_TRY_STATUS(meet_drift_of_nodes(drift));
+    if (drift.kind == "joined") TRIMTAB_TRY_STATUS(join(drift));
+    if (drift.kind == "lost") TRIMTAB_TRY_STATUS(lose(drift));
   }
   return {};
 }
 
-Status SimulatedCluster::meet_drift_of_nodes(const DriftSettings& drift) {
-  if (drift.kind == "joined") return join(drift);
-  if (drift.kind != "lost") return {};
+Status SimulatedCluster::lose(const DriftSettings& drift) {
   if (!nodes_.is_known(drift.node)) return bad_input("drift: the cluster has no node '" + drift.node + "'");
-  lose(drift);
-  return {};
-}
-
-void SimulatedCluster::lose(const DriftSettings& drift) {
   nodes_.leave(drift.node, clock_.monotonic() + nanoseconds(drift.seconds * 1e3));
   if (drift.share != 1) replacements_[drift.node] = drift.share;
   events_.emplace_back(NodeLost{drift.node});
-  if (!nodes_.has_ranks(drift.node)) return;
+  if (!nodes_.has_ranks(drift.node)) return {};
   launched_on_.erase(drift.node);
   alive_ = false;
+  return {};
 }
 
 // An agent that nobody knew, or one that is away: it is back before its time.
@@ -392,6 +386,129 @@ Status SimulatedCluster::return_nodes() {
     if (other && nodes_.has_ranks(node)) TRIMTAB_TRY_STATUS(truth_.set_nodes(nodes_.job().nodes));
   }
   return {};
+}
+
+double StepNoise::factor(std::int64_t step) {
+  // Each step draws the same numbers whatever happens to it, so that runs of one seed stay comparable.
+  const double shock = random_.normal();
+  const double own = random_.normal();
+  const double slow_rank = random_.uniform();
+  const double kept = std::exp(-1 / std::max(settings_.drift_steps, 1e-3));
+  drift_ = begun_ ? kept * drift_ + settings_.drift * std::sqrt(1 - kept * kept) * shock : settings_.drift * shock;
+  begun_ = true;
+  double factor = std::exp(drift_ + settings_.step * own);
+  if (slow_rank < settings_.straggler) factor *= settings_.straggler_slowdown;
+  if (settings_.outlier_every > 0 && step % settings_.outlier_every == 0) factor *= settings_.outlier_slowdown;
+  return factor;
+}
+
+double StepNoise::rank_factor(std::int32_t ranks) {
+  const double own = of_ranks_.normal();
+  const bool slow = of_ranks_.uniform() < settings_.straggler / ranks;
+  return std::exp(drift_ + settings_.step * own) * (slow ? settings_.straggler_slowdown : 1);
+}
+
+SimulatedNodes::SimulatedNodes(const Cluster& cluster) : job_(cluster), links_(cluster.links) {
+  for (const Node& node : cluster.nodes) known_[node.name] = node;
+}
+
+std::vector<NodeShare> SimulatedNodes::shares() const {
+  std::vector<NodeShare> shares;
+  std::int32_t first = 0;
+  for (const Node& node : job_.nodes) {
+    shares.push_back({node.name, first, node.devices});
+    first += node.devices;
+  }
+  return shares;
+}
+
+bool SimulatedNodes::has_ranks(const std::string& node) const {
+  return std::ranges::find(job_.nodes, node, &Node::name) != job_.nodes.end();
+}
+
+NodeBack SimulatedNodes::introduction(const std::string& node) const {
+  const Node& known = known_.at(node);
+  NodeBack back{node, {}};
+  back.fingerprint = known.fingerprint;
+  back.devices = known.devices;
+  back.memory_bytes = known.memory_bytes;
+  return back;
+}
+
+std::vector<std::string> SimulatedNodes::take_returns(Nanoseconds now) {
+  std::vector<std::string> back;
+  for (const auto& [node, until] : away_) {
+    if (until <= now) back.push_back(node);
+  }
+  for (const std::string& node : back) away_.erase(node);
+  return back;
+}
+
+std::optional<Nanoseconds> SimulatedNodes::next_return() const {
+  const auto next = std::ranges::min_element(away_, {}, [](const auto& one) { return one.second; });
+  if (next == away_.end()) return std::nullopt;
+  return next->second;
+}
+
+void SimulatedNodes::add(const std::string& node) {
+  Node added = known_.at(job_.nodes.front().name);
+  added.name = node;
+  added.speeds.clear();
+  known_[node] = std::move(added);
+}
+
+void SimulatedNodes::replace(const std::string& node, const std::string& fingerprint) {
+  known_.at(node).fingerprint = fingerprint;
+  const auto of_job = std::ranges::find(job_.nodes, node, &Node::name);
+  if (of_job != job_.nodes.end()) of_job->fingerprint = fingerprint;
+}
+
+Cluster SimulatedNodes::cluster_of(const std::vector<NodeShare>& nodes) const {
+  Cluster cluster;
+  std::set<std::string> names;
+  for (const NodeShare& share : nodes) {
+    const auto known = known_.find(share.node);
+    TRIMTAB_ASSERT(known != known_.end(), "a job runs on nodes that were told of");
+    cluster.nodes.push_back(known->second);
+    cluster.nodes.back().devices = share.ranks;
+    names.insert(share.node);
+  }
+  for (const Link& link : links_) {
+    const bool both = !link.between || (names.contains(link.between->first) && names.contains(link.between->second));
+    if (both) cluster.links.push_back(link);
+  }
+  return cluster;
+}
+
+bool SimulatedNodes::run_on(const std::vector<NodeShare>& nodes) {
+  if (nodes == shares()) return false;
+  job_ = cluster_of(nodes);
+  return true;
+}
+
+std::optional<LargerPlacement> SimulatedNodes::place_more(std::int32_t world_size,
+                                                          const std::vector<NodeShare>& present) const {
+  LargerPlacement larger;
+  larger.nodes = present;
+  std::int32_t wanted = world_size;
+  std::set<std::string> own;
+  for (const NodeShare& share : present) {
+    if (is_away(share.node)) return std::nullopt;
+    own.insert(share.node);
+    wanted -= share.ranks;
+  }
+  for (const auto& [name, node] : known_) {
+    if (wanted <= 0) break;
+    if (own.contains(name) || is_away(name)) continue;
+    const std::int32_t ranks = std::min(node.devices, wanted);
+    larger.joined.push_back({name, world_size - wanted, ranks});
+    larger.key += name + "/" + node.fingerprint + " ";
+    wanted -= ranks;
+  }
+  if (larger.joined.empty()) return std::nullopt;
+  larger.nodes.insert(larger.nodes.end(), larger.joined.begin(), larger.joined.end());
+  larger.cluster = cluster_of(larger.nodes);
+  return larger;
 }
 
 }  // namespace trimtab::coordinator

@@ -3,26 +3,76 @@
 // The executor behind a simulated job: carries out the tuning machine's actions in virtual time and says what happens,
 // as agents and ranks would. One job, one plan on all ranks at a time. Not thread-safe.
 
-#include <cstdint>
 #include <deque>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "base/clock.hpp"
-#include "base/random.hpp"
-#include "base/result.hpp"
-#include "coordinator/simulation.hpp"
-#include "schema/cluster.hpp"
 #include "simulation/ground_truth.hpp"
-#include "simulation/simulated_nodes.hpp"
-#include "simulation/step_noise.hpp"
 #include "tuning/action.hpp"
-#include "tuning/event.hpp"
+#include "tuning/elastic/joining_nodes.hpp"
 
 namespace trimtab::coordinator {
+
+// The nodes of a simulated cluster: those that the job's ranks are on, those that are away, and those that are there
+// beside it.
+class SimulatedNodes {
+ public:
+  // The job begins on all of them.
+  explicit SimulatedNodes(const Cluster& cluster);
+
+  // The nodes of the job's ranks, and their links.
+  [[nodiscard]] const Cluster& job() const { return job_; }
+  [[nodiscard]] std::vector<NodeShare> shares() const;
+  [[nodiscard]] bool is_known(const std::string& node) const { return known_.contains(node); }
+  [[nodiscard]] bool has_ranks(const std::string& node) const;
+  [[nodiscard]] bool is_away(const std::string& node) const { return away_.contains(node); }
+  // What its agent says of it.
+  [[nodiscard]] NodeBack introduction(const std::string& node) const;
+
+  void leave(const std::string& node, Nanoseconds until) { away_[node] = until; }
+  // Those whose time has come: they are there again.
+  [[nodiscard]] std::vector<std::string> take_returns(Nanoseconds now);
+  // When the next one comes back.
+  [[nodiscard]] std::optional<Nanoseconds> next_return() const;
+  // One that nobody knew: as many devices and as much memory as the first has.
+  void add(const std::string& node);
+  // Other hardware from here on, under the same name.
+  void replace(const std::string& node, const std::string& fingerprint);
+
+  // The job's ranks are on these from here on. False where they were already. REQUIRES: known.
+  [[nodiscard]] bool run_on(const std::vector<NodeShare>& nodes);
+  // As the coordinator places agents that join (Membership::place_more).
+  [[nodiscard]] std::optional<LargerPlacement> place_more(std::int32_t world_size,
+                                                          const std::vector<NodeShare>& present) const;
+
+ private:
+  [[nodiscard]] Cluster cluster_of(const std::vector<NodeShare>& nodes) const;
+
+  Cluster job_;
+  std::vector<Link> links_;                  // of all nodes
+  std::map<std::string, Node> known_;        // with all of their devices
+  std::map<std::string, Nanoseconds> away_;  // until when
+};
+
+// How a step's time differs from the plan's true time: log-normal noise, slow drift of the machine, stragglers and
+// checkpoints.
+class StepNoise {
+ public:
+  StepNoise(const NoiseSettings& settings, std::uint64_t seed)
+      : settings_(settings), random_(seed), of_ranks_(seed ^ 0x9a55e5) {}
+
+  // What the true time of this step is multiplied by. Each step of the job asks once, in order.
+  [[nodiscard]] double factor(std::int64_t step);
+  // What is multiplied to the time that one of so many ranks spent in its operators in the step that was last asked
+  // for: the machine's drift, the rank's own noise, and now and then it is the slow one.
+  [[nodiscard]] double rank_factor(std::int32_t ranks);
+
+ private:
+  NoiseSettings settings_;
+  Random random_;
+  Random of_ranks_;  // apart, so that steps are the same whoever is asked about
+  double drift_ = 0;
+  bool begun_ = false;
+};
 
 // What the job's time went into.
 struct TimeSpent {
@@ -86,8 +136,7 @@ class SimulatedCluster {
   void tell_passes(const TruePrice& price, double warmup);
   void spend(double true_ms, double ms, double noise);
   [[nodiscard]] Status meet_drift();
-  [[nodiscard]] Status meet_drift_of_nodes(const DriftSettings& drift);
-  void lose(const DriftSettings& drift);
+  [[nodiscard]] Status lose(const DriftSettings& drift);
   [[nodiscard]] Status join(const DriftSettings& drift);
   void replace(const std::string& node, double share);
   [[nodiscard]] Status return_nodes();

@@ -1,17 +1,10 @@
 #include "coordinator/simulation.hpp"
 
 #include <algorithm>
-#include <array>
-#include <deque>
-#include <optional>
 #include <utility>
 
 #include "report.hpp"
 #include "schema/device_memory.hpp"
-#include "simulation/ground_truth.hpp"
-#include "simulation/initial_plan.hpp"
-#include "simulation/simulated_cluster.hpp"
-#include "simulation/true_best.hpp"
 #include "simulation/unmodelled_planner.hpp"
 #include "simulation/verdict.hpp"
 #include "tuning/tuning.hpp"
@@ -19,7 +12,7 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr std::array<std::string_view, 6> kPlanners = {"tuner", "random", "hill-climb", "grid", "grid-fast", "sweep"};
+constexpr std::string_view kTuner = "tuner";
 constexpr std::int64_t kStepsToNotice = 400;       // that steps may need to tell of a drift
 constexpr int kLooksToNotice = 4;                  // that looks may need, where steps do not tell
 constexpr std::uint64_t kMostRounds = 50'000'000;  // of the loop: more is a machine that stands still
@@ -37,15 +30,13 @@ bool recovers(const DriftSettings& drift, const std::vector<DriftSettings>& all)
 
 class Simulation {
  public:
-  Simulation(const SimulationInput& input, Cluster cluster, GroundTruth truth, const SimulationNote& note)
+  Simulation(const SimulationInput& input, GroundTruth truth, const SimulationNote& note)
       : input_(input),
         note_(note),
         truth_(std::move(truth)),
-        cluster_(cluster, truth_, input.scenario, input.job.steps, input.seed * 2 + 1),
+        cluster_(input.cluster, truth_, input.scenario, input.job.steps, input.seed * 2 + 1),
         verdict_(truth_),
-        tuning_(begin_state(input, cluster.devices())),
-        cluster_json_(to_json(cluster)),
-        fingerprint_(cluster.nodes.front().fingerprint) {
+        tuning_(begin_state(input)) {
     for (const DriftSettings& drift : input.scenario.drift) {
       last_drift_ = std::max(last_drift_, drift.at_step);
       recovers_ = recovers_ || recovers(drift, input.scenario.drift);
@@ -53,32 +44,24 @@ class Simulation {
     }
   }
 
-  [[nodiscard]] Status run();
-  [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
-  [[nodiscard]] std::string report() const { return report_json(state(), "", measured_); }
-  [[nodiscard]] std::string judged(const TrueBest& best) const {
-    return verdict_.json(input_, state(), cluster_.spent(), best);
-  }
-  [[nodiscard]] GroundTruth& truth() { return truth_; }
-  [[nodiscard]] std::uint64_t searches() const { return searches_; }
-  [[nodiscard]] double planning_seconds() const { return planning_seconds_; }
-  [[nodiscard]] double longest_search_seconds() const { return longest_search_seconds_; }
+  [[nodiscard]] Result<SimulationOutcome> run();
 
  private:
-  static TuningState begin_state(const SimulationInput& input, std::int32_t devices) {
+  static TuningState begin_state(const SimulationInput& input) {
     TuningState state;
     state.job = input.job;
     state.job.elastic = input.elastic;
-    state.job.world_size = devices;
-    state.job.model_json = input.model_json;
+    state.job.world_size = input.cluster.devices();
+    state.job.model_json = to_json(input.model);
     return state;
   }
+  [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
+  [[nodiscard]] Status run_job();
   [[nodiscard]] Moment now() const { return {cluster_.clock().monotonic(), cluster_.clock().wall()}; }
   void take(std::vector<Action> actions);
   void feed(const Event& event);
   [[nodiscard]] Status restart();
   [[nodiscard]] Status carry_out(const Action& action);
-  [[nodiscard]] SearchReply plans(const SearchTask& task) const;
   void search(const SearchPlans& wanted);
   [[nodiscard]] bool offer_nodes();
   [[nodiscard]] bool node_to_come() const;
@@ -93,17 +76,13 @@ class Simulation {
   std::optional<Tuning> tuning_;
   std::string saved_;  // what a coordinator would have stored; only where one is to die
   bool saves_ = false;
-  std::string cluster_json_;
-  std::string fingerprint_;
   std::deque<Action> actions_;
   std::deque<Event> events_;
   std::vector<MeasuredStep> measured_;
   std::int64_t last_drift_ = 0;
   std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
   bool recovers_ = false;  // something gets faster
-  double planning_seconds_ = 0;
-  double longest_search_seconds_ = 0;
-  std::uint64_t searches_ = 0;
+  SimulationOutcome outcome_;
 };
 
 void Simulation::take(std::vector<Action> actions) {
@@ -134,17 +113,8 @@ Status Simulation::restart() {
   return {};
 }
 
-SearchReply Simulation::plans(const SearchTask& task) const {
-  if (input_.planner == "random") return random_plans(task, state().incumbent_measured.mean_ms);
-  if (input_.planner == "hill-climb") return neighbouring_plans(task, state().incumbent_measured.mean_ms);
-  if (input_.planner == "grid") return grid_plans(task, state().incumbent_measured.mean_ms, false);
-  if (input_.planner == "grid-fast") return grid_plans(task, state().incumbent_measured.mean_ms, true);
-  if (input_.planner == "sweep") return swept_plans(task, state().incumbent_measured.mean_ms);
-  return plan_search(task, cluster_.clock(), [] { return false; });
-}
-
 void Simulation::search(const SearchPlans& wanted) {
-  SearchTask task = tuning_->task_for(wanted.purpose);
+  SearchTask task = tuning_->search_task(wanted.purpose);
   task.costs = input_.costs;
   task.max_evaluations = input_.evaluations;
   task.seed += input_.seed * 1000;
@@ -152,11 +122,13 @@ void Simulation::search(const SearchPlans& wanted) {
     return input_.stopwatch == nullptr ? Nanoseconds{0} : input_.stopwatch->monotonic();
   };
   const Nanoseconds begin = stopwatch();
-  SearchReply reply = plans(task);
+  SearchReply reply = input_.planner == kTuner
+                          ? plan_search(task, cluster_.clock(), [] { return false; })
+                          : unmodelled_plans(input_.planner, task, state().incumbent_measured.mean_ms);
   const double seconds = std::chrono::duration<double>(stopwatch() - begin).count();
-  planning_seconds_ += seconds;
-  ++searches_;
-  longest_search_seconds_ = std::max(longest_search_seconds_, seconds);
+  outcome_.planning_seconds += seconds;
+  ++outcome_.searches;
+  outcome_.longest_search_seconds = std::max(outcome_.longest_search_seconds, seconds);
   verdict_.first_answer(reply);
   events_.emplace_back(SearchFinished{wanted.number, std::move(reply)});
 }
@@ -217,10 +189,10 @@ bool Simulation::over() const {
   return state().phase == Phase::kTraining && !cluster_.drift_to_come() && past_drift() && !node_to_come();
 }
 
-Status Simulation::run() {
+Status Simulation::run_job() {
   take(tuning_->begin(now()));
   tuning_->set_calibration(input_.calibration_json);
-  feed(NodesReady{cluster_.nodes(), cluster_json_, fingerprint_});
+  feed(NodesReady{cluster_.nodes(), to_json(input_.cluster), input_.cluster.nodes.front().fingerprint});
   for (std::uint64_t round = 0; !over(); ++round) {
     if (round > kMostRounds)
       return unavailable("the simulated job stands still in phase " + std::string(to_string(state().phase)) +
@@ -243,35 +215,39 @@ Status Simulation::run() {
   return {};
 }
 
+Result<SimulationOutcome> Simulation::run() {
+  TRIMTAB_TRY_STATUS(run_job());
+  if (state().phase == Phase::kFailed) return no("the simulated job failed: " + state().failure);
+  if (state().doing == Doing::kHalted) return no("the simulated job was halted: " + state().failure);
+  TRIMTAB_TRY(const TrueBest best, true_best(input_, truth_, state()));
+  outcome_.simulation_json = verdict_.json(input_, state(), cluster_.spent(), best);
+  outcome_.report_json = report_json(state(), "", measured_);
+  return outcome_;
+}
+
 }  // namespace
 
 std::vector<std::string_view> simulation_planners() {
-  return {kPlanners.begin(), kPlanners.end()};
+  std::vector<std::string_view> planners = unmodelled_planners();
+  planners.insert(planners.begin(), kTuner);
+  return planners;
 }
 
 Result<SimulationOutcome> simulate(const SimulationInput& wanted, const SimulationNote& note) {
   SimulationInput input = wanted;
-  if (std::find(kPlanners.begin(), kPlanners.end(), input.planner) == kPlanners.end()) {
+  const std::vector<std::string_view> planners = simulation_planners();
+  if (std::ranges::find(planners, input.planner) == planners.end()) {
     return bad_input("no planner '" + input.planner +
                      "'; there are tuner, random, hill-climb, grid, grid-fast and sweep");
   }
-  TRIMTAB_TRY(const Model model, parse_model(input.model_json, "the model"));
-  TRIMTAB_TRY(Cluster cluster, parse_cluster(input.cluster_json, "the cluster"));
-  for (Node& node : cluster.nodes) {
+  for (Node& node : input.cluster.nodes) {
     if (node.fingerprint.empty()) node.fingerprint = "simulated";  // a replaced one's is another
     node.memory_bytes = device_memory(input.job, node.memory_bytes);
   }
-  auto truth = GroundTruth::make(model, cluster, input.costs, input.scenario.truth, input.seed);
+  auto truth = GroundTruth::make(input.model, input.cluster, input.costs, input.scenario.truth, input.seed);
   if (!truth.ok()) return wrap("the simulated cluster", truth.error());
-  TRIMTAB_TRY(input.job.initial_plan_json, initial_plan(input, model, cluster, *truth));
-  Simulation simulation(input, cluster, std::move(truth).value(), note);
-  TRIMTAB_TRY_STATUS(simulation.run());
-  const TuningState& state = simulation.state();
-  if (state.phase == Phase::kFailed) return no("the simulated job failed: " + state.failure);
-  if (state.doing == Doing::kHalted) return no("the simulated job was halted: " + state.failure);
-  TRIMTAB_TRY(const TrueBest best, true_best(input, simulation.truth(), state));
-  return SimulationOutcome{simulation.planning_seconds(), simulation.longest_search_seconds(), simulation.searches(),
-                           simulation.judged(best), simulation.report()};
+  TRIMTAB_TRY(input.job.initial_plan_json, initial_plan(input, *truth));
+  return Simulation(input, std::move(truth).value(), note).run();
 }
 
 }  // namespace trimtab::coordinator

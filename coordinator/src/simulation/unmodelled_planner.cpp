@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <optional>
 #include <utility>
-#include <vector>
 
-#include "base/random.hpp"
-#include "schema/plan.hpp"
-#include "tuner/cost_model.hpp"
+#include "base/check.hpp"
+#include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::coordinator {
@@ -46,8 +42,8 @@ Result<Setting> read(const SearchTask& task) {
 // A plan of few words: what a person or a grid would write down.
 struct Sketch {
   std::int32_t microbatch = 1;
-  std::vector<std::int32_t> begins;   // of each stage's operators
-  std::vector<std::int32_t> devices;  // of each stage
+  std::int32_t devices = 1;          // of a stage
+  std::vector<std::int32_t> begins;  // of each stage's operators
   std::vector<std::int32_t> tp;
   std::vector<bool> recompute;
   ShardedLevel sharded = ShardedLevel::kNone;
@@ -64,11 +60,11 @@ Plan plan_of(const Sketch& sketch, const Model& model) {
     const auto operators = static_cast<std::int32_t>(model.operators.size());
     segment.operators = {sketch.begins[s], s + 1 < sketch.begins.size() ? sketch.begins[s + 1] : operators};
     segment.tp = sketch.tp[s];
-    segment.dp = sketch.devices[s] / sketch.tp[s];
+    segment.dp = sketch.devices / sketch.tp[s];
     if (segment.dp > 1) segment.sharded = sketch.sharded;
     if (sketch.recompute[s]) segment.recompute = {segment.operators};
     Stage stage;
-    for (std::int32_t i = 0; i < sketch.devices[s]; ++i) stage.devices.push_back(device++);
+    for (std::int32_t i = 0; i < sketch.devices; ++i) stage.devices.push_back(device++);
     stage.segments = {std::move(segment)};
     plan.stages.push_back(std::move(stage));
   }
@@ -88,9 +84,9 @@ Sketch even_sketch(const Model& model, const Cluster& cluster, std::int32_t stag
                    std::int32_t microbatch, bool recompute) {
   Sketch sketch;
   sketch.microbatch = microbatch;
+  sketch.devices = cluster.devices() / stages;
   for (std::int32_t s = 0; s < stages; ++s) {
     sketch.begins.push_back(s == 0 ? 0 : cut_near(model, s, stages, 0));
-    sketch.devices.push_back(cluster.devices() / stages);
     sketch.tp.push_back(tp);
     sketch.recompute.push_back(recompute);
   }
@@ -113,11 +109,11 @@ Sketch random_sketch(const Model& model, const Cluster& cluster, bool tensor_par
   const std::int32_t stages = power_up_to(most, random);
   Sketch sketch;
   sketch.microbatch = any_microbatch(model, random);
+  sketch.devices = cluster.devices() / stages;
   for (std::int32_t s = 0; s < stages; ++s) {
     const double shift = 0.8 * (random.uniform() - 0.5);
     sketch.begins.push_back(s == 0 ? 0 : cut_near(model, s, stages, shift));
-    sketch.devices.push_back(cluster.devices() / stages);
-    sketch.tp.push_back(tensor_parallel ? power_up_to(sketch.devices.back(), random) : 1);
+    sketch.tp.push_back(tensor_parallel ? power_up_to(sketch.devices, random) : 1);
     sketch.recompute.push_back(random.below(2) == 1);
   }
   return sketch;
@@ -138,7 +134,7 @@ bool usable(const Plan& plan, const Setting& setting, const SearchTask& task) {
   return setting.cost_model->evaluate(plan).feasible;
 }
 
-Candidate candidate(const Plan& plan, double ms) {
+PricedPlan candidate(const Plan& plan, double ms) {
   const std::string hash = semantic_hash(plan);
   return {{to_json(plan), hash}, hash, {ms, ms, ms, ms, true}, "{}"};
 }
@@ -181,7 +177,8 @@ std::vector<Plan> grid_of_level(const Setting& setting, const SearchTask& task, 
   return plans;
 }
 
-std::vector<Plan> grid_of(const Setting& setting, const SearchTask& task, bool fast) {
+template <bool fast>
+std::vector<Plan> grid_of(const Setting& setting, const SearchTask& task) {
   std::vector<Plan> grid;
   std::int32_t most = 0;
   for (const ShardedLevel level : kLevels) {
@@ -219,33 +216,143 @@ std::vector<Plan> sweep_of(const Setting& setting, const SearchTask& task) {
   return plans;
 }
 
-using Listing = std::function<std::vector<Plan>(const Setting&, const SearchTask&)>;
+std::vector<Plan> random_plans(const Setting& setting, const SearchTask& task) {
+  Random random(task.seed * 7919 + 17);
+  for (int i = 0; i < kAttempts; ++i) {
+    Sketch sketch = random_sketch(setting.model, setting.cluster, task.knobs.tensor_parallel, random);
+    if (task.knobs.sharded) sketch.sharded = kLevels[random.below(kLevels.size())];
+    Plan plan = plan_of(sketch, setting.model);
+    if (usable(plan, setting, task)) return {std::move(plan)};
+  }
+  return {};
+}
+
+std::vector<Plan> neighbouring_plans(const Setting& setting, const SearchTask& task) {
+  const Model& model = setting.model;
+  const Plan& from = setting.incumbent;
+  const auto stages = static_cast<std::int32_t>(from.stages.size());
+  const Segment& segment = from.stages.front().segments.front();
+  const bool recompute = !segment.recompute.empty();
+  const std::int32_t mb = from.microbatch;
+  const auto sketch = [&](std::int32_t s, std::int32_t tp, std::int32_t m, bool rc) {
+    return even_sketch(model, setting.cluster, s, tp, m, rc);
+  };
+  std::vector<Sketch> sketches{sketch(stages, segment.tp, mb, !recompute),
+                               sketch(stages, segment.tp, mb * 2, recompute)};
+  if (mb > 1) sketches.push_back(sketch(stages, segment.tp, mb / 2, recompute));
+  const bool deeper = setting.cluster.devices() % (2 * stages) == 0;
+  for (const std::int32_t m : {mb, mb * 2, mb * 4}) {
+    if (stages % 2 == 0) sketches.push_back(sketch(stages / 2, segment.tp, m, recompute));
+  }
+  if (deeper) sketches.push_back(sketch(stages * 2, 1, mb, recompute));
+  sketches.push_back(sketch(stages, segment.tp * 2, mb, recompute));
+  std::vector<Plan> plans;
+  for (const Sketch& one : sketches) {
+    const bool divides = one.tp.front() >= 1 && one.devices % one.tp.front() == 0;
+    if (!divides) continue;
+    const Plan plan = plan_of(one, model);
+    if (usable(plan, setting, task)) plans.push_back(plan);
+  }
+  return plans;
+}
 
 // The first of a list that has not been tried.
-SearchReply next_of(const SearchTask& task, double incumbent_ms, const Listing& listing) {
-  auto setting = read(task);
-  SearchReply failed;
-  if (!setting.ok()) failed.error = setting.error().message;
-  if (!setting.ok()) return failed;
-  const std::string incumbent = semantic_hash(setting->incumbent);
-  const std::string initial = semantic_hash(setting->initial);
-  for (const Plan& plan : listing(*setting, task)) {
+template <std::vector<Plan> (*list)(const Setting&, const SearchTask&)>
+std::vector<Plan> next_of(const Setting& setting, const SearchTask& task) {
+  const std::string incumbent = semantic_hash(setting.incumbent);
+  const std::string initial = semantic_hash(setting.initial);
+  for (const Plan& plan : list(setting, task)) {
     const std::string hash = semantic_hash(plan);
-    if (hash == incumbent || hash == initial || !usable(plan, *setting, task)) continue;
-    return reply_of(*setting, task, {plan}, incumbent_ms);
+    if (hash != incumbent && hash != initial && usable(plan, setting, task)) return {plan};
   }
-  return reply_of(*setting, task, {}, incumbent_ms);
+  return {};
+}
+
+struct Planner {
+  std::string_view name;
+  std::vector<Plan> (*plans)(const Setting&, const SearchTask&);
+};
+constexpr Planner kPlanners[] = {{"random", random_plans},
+                                 {"hill-climb", neighbouring_plans},
+                                 {"grid", next_of<grid_of<false>>},
+                                 {"grid-fast", next_of<grid_of<true>>},
+                                 {"sweep", next_of<sweep_of>}};
+
+constexpr double kCautious = 0.92;      // of a device's memory: what people leave free
+constexpr std::uint64_t kByHand = 300;  // plans that somebody may have looked at
+constexpr std::size_t kPlansByHand = 20;
+constexpr std::uint64_t kLonger = 4;           // times as many, where nothing has fitted so far
+constexpr std::uint64_t kMostTried = 100'000;  // then the other strategy
+
+tuner::SearchOptions options_of(const SimulationInput& input, std::uint64_t evaluations) {
+  tuner::SearchOptions options;
+  options.seed = input.seed;
+  options.max_evaluations = evaluations;
+  options.plans = kPlansByHand;
+  return options;
+}
+
+// The worst first: it is the tuner's to find the others.
+std::vector<Plan> worst_first(const SearchResult& result) {
+  std::vector<Plan> plans;
+  for (const RankedPlan& ranked : result.plans) plans.insert(plans.begin(), ranked.plan);
+  return plans;
+}
+
+// What a short search with the costs that the tuner has finds on devices with less memory.
+Result<std::vector<Plan>> plans_by_hand(const SimulationInput& input) {
+  Cluster cluster = input.cluster;
+  for (Node& node : cluster.nodes) {
+    node.memory_bytes = static_cast<Bytes>(kCautious * static_cast<double>(node.memory_bytes));
+  }
+  TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(input.model, cluster, input.costs, {true}));
+  TRIMTAB_TRY(const tuner::SearchOutcome outcome,
+              tuner::search(tuner::NativeCostModel(std::move(table)), input.job.knobs, options_of(input, kByHand)));
+  return worst_first(outcome.result);
+}
+
+std::optional<Plan> first_that_fits(const std::vector<Plan>& plans, GroundTruth& truth) {
+  for (const Plan& plan : plans) {
+    if (truth.price(plan).fits) return plan;
+  }
+  return std::nullopt;
+}
+
+// Whoever trains this job has found a plan that lives, however long that took. Searches that know how much memory is
+// truly needed, the shortest first, so that it is no better a plan than it must be.
+Result<Plan> plan_by_trying(const SimulationInput& input, GroundTruth& truth) {
+  std::string why;
+  for (const char* strategy : {"aceso", "unified"}) {
+    const bool is_first = std::string_view(strategy) == "aceso";
+    for (std::uint64_t tried = is_first ? kByHand : kMostTried; tried <= kMostTried; tried *= kLonger) {
+      tuner::SearchOptions options = options_of(input, tried);
+      options.strategy = strategy;
+      TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(truth.cost_model(), input.job.knobs, options));
+      if (auto plan = first_that_fits(worst_first(outcome.result), truth)) return *std::move(plan);
+      why = outcome.infeasible;
+      if (outcome.result.stopped != "budget") break;
+    }
+  }
+  return no("no plan to begin with was found that truly fits into memory: " + why +
+            ". Give the job more devices or memory, or name a plan in the job file: initial_plan = ...");
 }
 
 }  // namespace
 
-SearchReply grid_plans(const SearchTask& task, double incumbent_ms, bool fast) {
-  return next_of(task, incumbent_ms,
-                 [fast](const Setting& setting, const SearchTask& of) { return grid_of(setting, of, fast); });
+std::vector<std::string_view> unmodelled_planners() {
+  std::vector<std::string_view> names;
+  for (const Planner& one : kPlanners) names.push_back(one.name);
+  return names;
 }
 
-SearchReply swept_plans(const SearchTask& task, double incumbent_ms) {
-  return next_of(task, incumbent_ms, sweep_of);
+SearchReply unmodelled_plans(std::string_view planner, const SearchTask& task, double incumbent_ms) {
+  const auto setting = read(task);
+  SearchReply failed;
+  if (!setting.ok()) failed.error = setting.error().message;
+  if (!setting.ok()) return failed;
+  const auto* const one = std::ranges::find(kPlanners, planner, &Planner::name);
+  TRIMTAB_ASSERT(one != std::end(kPlanners), "a planner that there is");
+  return reply_of(*setting, task, one->plans(*setting, task), incumbent_ms);
 }
 
 std::vector<Plan> plain_plans(const Model& model, const Cluster& cluster, const Knobs& knobs, std::uint64_t seed) {
@@ -263,53 +370,23 @@ std::vector<Plan> plain_plans(const Model& model, const Cluster& cluster, const 
   return plans;
 }
 
-SearchReply random_plans(const SearchTask& task, double incumbent_ms) {
-  auto setting = read(task);
-  SearchReply failed;
-  if (!setting.ok()) failed.error = setting.error().message;
-  if (!setting.ok()) return failed;
-  Random random(task.seed * 7919 + 17);
-  std::vector<Plan> plans;
-  for (int i = 0; i < kAttempts && plans.empty(); ++i) {
-    Sketch sketch = random_sketch(setting->model, setting->cluster, task.knobs.tensor_parallel, random);
-    if (task.knobs.sharded) sketch.sharded = kLevels[random.below(kLevels.size())];
-    const Plan plan = plan_of(sketch, setting->model);
-    if (usable(plan, *setting, task)) plans.push_back(plan);
+Result<std::string> initial_plan(const SimulationInput& input, GroundTruth& truth) {
+  if (!input.job.initial_plan_json.empty()) {
+    const auto plan = parse_plan(input.job.initial_plan_json, "the job's initial plan");
+    // A plan that breaks a rule is the tuning machine's to refuse.
+    if (!plan.ok() || !tuner::validate(*plan, input.model, input.cluster).empty()) return input.job.initial_plan_json;
+    const Prediction prediction = truth.cost_model().evaluate(*plan);
+    if (prediction.priced()) return input.job.initial_plan_json;
+    return bad_input("the job's initial plan is not priced, so nothing can be simulated: " +
+                     prediction.missing_costs.front());
   }
-  return reply_of(*setting, task, plans, incumbent_ms);
-}
-
-SearchReply neighbouring_plans(const SearchTask& task, double incumbent_ms) {
-  auto setting = read(task);
-  SearchReply failed;
-  if (!setting.ok()) failed.error = setting.error().message;
-  if (!setting.ok()) return failed;
-  const Model& model = setting->model;
-  const Plan& from = setting->incumbent;
-  const auto stages = static_cast<std::int32_t>(from.stages.size());
-  const Segment& segment = from.stages.front().segments.front();
-  const bool recompute = !segment.recompute.empty();
-  const std::int32_t mb = from.microbatch;
-  const auto sketch = [&](std::int32_t s, std::int32_t tp, std::int32_t m, bool rc) {
-    return even_sketch(model, setting->cluster, s, tp, m, rc);
-  };
-  std::vector<Sketch> sketches{sketch(stages, segment.tp, mb, !recompute),
-                               sketch(stages, segment.tp, mb * 2, recompute)};
-  if (mb > 1) sketches.push_back(sketch(stages, segment.tp, mb / 2, recompute));
-  const bool deeper = setting->cluster.devices() % (2 * stages) == 0;
-  for (const std::int32_t m : {mb, mb * 2, mb * 4}) {
-    if (stages % 2 == 0) sketches.push_back(sketch(stages / 2, segment.tp, m, recompute));
+  if (const auto plan = first_that_fits(plain_plans(input.model, input.cluster, input.job.knobs, input.seed), truth)) {
+    return to_json(*plan);
   }
-  if (deeper) sketches.push_back(sketch(stages * 2, 1, mb, recompute));
-  sketches.push_back(sketch(stages, segment.tp * 2, mb, recompute));
-  std::vector<Plan> plans;
-  for (const Sketch& one : sketches) {
-    const bool divides = one.tp.front() >= 1 && one.devices.front() % one.tp.front() == 0;
-    if (!divides) continue;
-    const Plan plan = plan_of(one, model);
-    if (usable(plan, *setting, task)) plans.push_back(plan);
-  }
-  return reply_of(*setting, task, plans, incumbent_ms);
+  TRIMTAB_TRY(const std::vector<Plan> by_hand, plans_by_hand(input));
+  if (const auto plan = first_that_fits(by_hand, truth)) return to_json(*plan);
+  TRIMTAB_TRY(const Plan tried, plan_by_trying(input, truth));
+  return to_json(tried);
 }
 
 }  // namespace trimtab::coordinator

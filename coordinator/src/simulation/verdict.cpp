@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/check.hpp"
+#include "tuner/search.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -12,30 +12,44 @@ using nlohmann::json;
 
 constexpr double kGoal = 1.02;  // of the true best
 
-Plan parsed(const std::string& text) {
-  auto plan = parse_plan(text, "a plan of the tuning machine");
-  TRIMTAB_ASSERT(plan.ok(), "plans of the tuning machine parse");
-  return std::move(plan).value();
+// Of each search. What is slower by its costs than so many others would have to be very lucky.
+constexpr std::size_t kPricedAsTheyAre = 200;
+
+void consider(const Plan& plan, GroundTruth& truth, TrueBest& best) {
+  const TruePrice& price = truth.price(plan);
+  if (!price.fits || (best.ms > 0 && price.ms >= best.ms)) return;
+  best.ms = price.ms;
+  best.plan_json = to_json(plan);
+}
+
+// Those that are for the devices that there are.
+void consider_met(const TuningState& state, GroundTruth& truth, TrueBest& best) {
+  best = {truth.price(tuned_plan(state.incumbent.json)).ms, state.incumbent.json};
+  consider(tuned_plan(state.initial.json), truth, best);
+  for (const Trial& trial : state.trials) {
+    if (trial.id > state.trials_before_resize) consider(tuned_plan(trial.plan.json), truth, best);
+  }
 }
 
 double overhead_of(const TimeSpent& spent) {
   return spent.steps_ms - spent.useful_ms + spent.changes_ms;
 }
 
-json trial_json(const JudgedTrial& trial) {
+json trial_json(const JudgedTrial& one) {
+  const Trial& trial = one.trial;
   return {{"id", trial.id},
-          {"state", trial.state},
-          {"reason", trial.reason},
-          {"true_ms", trial.true_ms},
-          {"incumbent_true_ms", trial.incumbent_true_ms},
-          {"predicted_ms", trial.predicted_ms},
-          {"predicted_interval_ms", {trial.predicted_low_ms, trial.predicted_high_ms}},
-          {"speedup", {{"ratio", trial.ratio}, {"low", trial.ratio_low}, {"high", trial.ratio_high}}},
-          {"true_speedup", trial.true_ms > 0 ? trial.incumbent_true_ms / trial.true_ms : 0},
+          {"state", to_string(trial.state)},
+          {"reason", trial.reason.text()},
+          {"true_ms", one.true_ms},
+          {"incumbent_true_ms", one.incumbent_true_ms},
+          {"predicted_ms", trial.predicted.mean_ms},
+          {"predicted_interval_ms", {trial.predicted.low_ms, trial.predicted.high_ms}},
+          {"speedup", {{"ratio", trial.ratio.ratio}, {"low", trial.ratio.low}, {"high", trial.ratio.high}}},
+          {"true_speedup", one.true_ms > 0 ? one.incumbent_true_ms / one.true_ms : 0},
           {"steps", trial.steps},
-          {"incumbent_after_true_ms", trial.best_so_far_ms},
-          {"elapsed_hours", trial.elapsed_ms / 3.6e6},
-          {"overhead_hours", trial.overhead_ms / 3.6e6}};
+          {"incumbent_after_true_ms", one.best_so_far_ms},
+          {"elapsed_hours", one.elapsed_ms / 3.6e6},
+          {"overhead_hours", one.overhead_ms / 3.6e6}};
 }
 
 // Null where the plan is known no more, or was of more devices than are left.
@@ -64,57 +78,37 @@ TrialCounts counted(const std::vector<JudgedTrial>& trials, double best_ms, bool
   TrialCounts counts;
   if (good_at_start) counts.to_goal = 0;
   for (const JudgedTrial& one : trials) {
-    counts.steps += one.steps;
-    counts.adoptions += one.adopted() ? 1 : 0;
-    counts.false_adoptions += one.adopted() && one.truly_worse() ? 1 : 0;
-    counts.too_big += one.reason == "out_of_memory" ? 1 : 0;
-    if (counts.to_goal < 0 && one.best_so_far_ms <= kGoal * best_ms) counts.to_goal = one.id;
-    if (!one.measured) continue;
+    const Trial& trial = one.trial;
+    const bool adopted = trial.state == TrialState::kAdopted;
+    counts.steps += trial.steps;
+    counts.adoptions += adopted ? 1 : 0;
+    counts.false_adoptions += adopted && one.truly_worse() ? 1 : 0;
+    counts.too_big += trial.reason.text() == "out_of_memory" ? 1 : 0;
+    if (counts.to_goal < 0 && one.best_so_far_ms <= kGoal * best_ms) counts.to_goal = trial.id;
+    if (trial.measured.steps == 0) continue;
     ++counts.measured;
     counts.worse += one.truly_worse() ? 1 : 0;
-    counts.covered += one.predicted_low_ms <= one.true_ms && one.true_ms <= one.predicted_high_ms ? 1 : 0;
+    const bool covered = trial.predicted.low_ms <= one.true_ms && one.true_ms <= trial.predicted.high_ms;
+    counts.covered += covered ? 1 : 0;
     const double ratio = one.incumbent_true_ms / one.true_ms;
-    counts.ratios_covered += one.ratio_low <= ratio && ratio <= one.ratio_high ? 1 : 0;
+    counts.ratios_covered += trial.ratio.low <= ratio && ratio <= trial.ratio.high ? 1 : 0;
   }
   return counts;
 }
 
 }  // namespace
 
-double Verdict::true_ms(const std::string& plan_json) const {
-  return truth_.price(parsed(plan_json)).ms;
-}
-
 void Verdict::watch(const TuningState& state, const TimeSpent& spent) {
   if (state.trials.empty()) return;
   const Trial& last = state.trials.back();
   if (last.id != begun_ && state.has_trial()) {
     begun_ = last.id;
-    beside_ = state.incumbent.json;
+    beside_ = state.incumbent;
   }
-  const bool judged = !trials_.empty() && trials_.back().id == last.id;
-  if (last.id == begun_ && !state.has_trial() && !judged) judge(last, state, spent);
-}
-
-void Verdict::judge(const Trial& trial, const TuningState& state, const TimeSpent& spent) {
-  JudgedTrial one;
-  one.id = trial.id;
-  one.state = to_string(trial.state);
-  one.reason = trial.reason.text();
-  one.true_ms = true_ms(trial.plan.json);
-  one.incumbent_true_ms = true_ms(beside_);
-  one.predicted_low_ms = trial.predicted.low_ms;
-  one.predicted_ms = trial.predicted.mean_ms;
-  one.predicted_high_ms = trial.predicted.high_ms;
-  one.ratio = trial.ratio.ratio;
-  one.ratio_low = trial.ratio.low;
-  one.ratio_high = trial.ratio.high;
-  one.steps = trial.steps;
-  one.measured = trial.measured.steps > 0;
-  one.best_so_far_ms = true_ms(state.incumbent.json);
-  one.elapsed_ms = spent.steps_ms + spent.changes_ms;
-  one.overhead_ms = overhead_of(spent);
-  trials_.push_back(std::move(one));
+  const bool judged = !trials_.empty() && trials_.back().trial.id == last.id;
+  if (last.id != begun_ || state.has_trial() || judged) return;
+  trials_.push_back({last, true_ms(last.plan), true_ms(beside_), true_ms(state.incumbent),
+                     spent.steps_ms + spent.changes_ms, overhead_of(spent)});
 }
 
 void Verdict::first_answer(const SearchReply& reply) {
@@ -122,8 +116,8 @@ void Verdict::first_answer(const SearchReply& reply) {
   first_answered_ = true;
   const auto best = std::min_element(
       reply.candidates.begin(), reply.candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
-  if (best != reply.candidates.end()) model_alone_ = truth_.price(parsed(best->plan.json));
+      [](const PricedPlan& a, const PricedPlan& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
+  if (best != reply.candidates.end()) model_alone_ = truth_.price(tuned_plan(best->plan.json));
 }
 
 // What was noticed of the cluster's changes, and how far from the best the plan is that ran then, on the cluster as it
@@ -137,16 +131,16 @@ nlohmann::json Verdict::changes_json(const TuningState& state, double best_ms) c
                        {"by_look", drift.by_look},
                        {"during", drift.during},
                        {"what", drift.what}});
-    if (ran != nullptr) changes.back()["untuned_regret"] = true_ms(ran->json) / best_ms - 1;
+    if (ran != nullptr) changes.back()["untuned_regret"] = true_ms(*ran) / best_ms - 1;
   }
   return changes;
 }
 
 std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
                           const TrueBest& known) const {
-  const double adopted_ms = true_ms(state.incumbent.json);
+  const double adopted_ms = true_ms(state.incumbent);
   const double best = known.ms;
-  const TrialCounts counts = counted(trials_, best, true_ms(state.initial.json) <= kGoal * best);
+  const TrialCounts counts = counted(trials_, best, true_ms(state.initial) <= kGoal * best);
   auto trials = nlohmann::json::array();
   for (const JudgedTrial& one : trials_) trials.push_back(trial_json(one));
   const double rest_ms = static_cast<double>(std::max<std::int64_t>(state.job.steps - state.step, 0)) * adopted_ms;
@@ -173,10 +167,10 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"best_true_ms", best},
                              {"best_of_costs_ms", known.of_costs_ms},
                              {"lower_bound_of_costs_ms", known.lower_bound_ms},
-                             {"initial_true_ms", true_ms(state.initial.json)},
+                             {"initial_true_ms", true_ms(state.initial)},
                              {"adopted_true_ms", adopted_ms},
                              {"regret", adopted_ms / best - 1},
-                             {"gain", true_ms(state.initial.json) / adopted_ms},
+                             {"gain", true_ms(state.initial) / adopted_ms},
                              {"trials", trials},
                              {"trials_to_2_percent", counts.to_goal},
                              {"trial_steps", counts.steps},
@@ -197,6 +191,25 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
         {"true_ms", model_alone_->ms}, {"fits", model_alone_->fits}, {"regret", model_alone_->ms / best - 1}};
   }
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<TrueBest> true_best(const SimulationInput& input, GroundTruth& truth, const TuningState& state) {
+  TrueBest best;
+  consider_met(state, truth, best);
+  for (const char* strategy : {"aceso", "unified"}) {
+    tuner::SearchOptions options;
+    options.strategy = strategy;
+    options.seed = input.seed;
+    options.max_evaluations = input.best_evaluations > 0 ? input.best_evaluations : 4 * input.evaluations;
+    options.plans = kPricedAsTheyAre;
+    TRIMTAB_TRY(const tuner::SearchOutcome outcome, tuner::search(truth.cost_model(), input.job.knobs, options));
+    best.lower_bound_ms = std::max(best.lower_bound_ms, outcome.result.lower_bound_ms);
+    for (const RankedPlan& ranked : outcome.result.plans) consider(ranked.plan, truth, best);
+    if (outcome.result.plans.empty()) continue;
+    const double first_ms = outcome.result.plans.front().prediction.iteration_ms;
+    best.of_costs_ms = best.of_costs_ms > 0 ? std::min(best.of_costs_ms, first_ms) : first_ms;
+  }
+  return best;
 }
 
 }  // namespace trimtab::coordinator

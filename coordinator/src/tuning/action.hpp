@@ -65,7 +65,7 @@ struct StopRanks {
 struct CountCosts {};
 // What a search is for: the job as it runs, one node fewer, or nodes that have joined.
 enum class SearchFor { kJob, kSpare, kMoreNodes, kSlowerHardware };
-// Tuning::task_for() has what to search; the answer is a SearchFinished of this number.
+// Tuning::search_task() has what to search; the answer is a SearchFinished of this number.
 struct SearchPlans {
   std::uint64_t number = 0;
   SearchFor purpose = SearchFor::kJob;

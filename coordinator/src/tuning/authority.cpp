@@ -6,42 +6,58 @@
 
 namespace trimtab::coordinator {
 
-void Tuning::on(const KillSwitches& thrown) {
-  const std::string before = view_.held_by();
-  kill_switches_ = thrown.nodes;
-  const std::string now = view_.held_by();
-  if (before == now) return;
+std::string View::held_by() const {
+  if (state.frozen) return "frozen";
+  for (const NodeShare& share : state.nodes) {
+    if (kill_switches.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
+  }
+  return "";
+}
+
+bool View::is_calm() const {
+  const bool trains_on = state.phase == Phase::kTraining && state.doing == Doing::kNothing;
+  const bool asks = state.phase == Phase::kTrials && state.doing == Doing::kAwaitingApproval;
+  return lost.empty() && (trains_on || asks);
+}
+
+bool View::may_retune() const {
+  return !held() && state.job.mode != JobMode::kObserve && !state.stop_asked;
+}
+
+Next Tuning::on(const KillSwitches& thrown) {
+  const std::string before = m_.view.held_by();
+  m_.kill_switches = thrown.nodes;
+  const std::string now = m_.view.held_by();
+  if (before == now) return {};
   if (now.empty()) return release();
-  if (before.empty()) return hold(FailureReason::kKillSwitch);
+  return before.empty() ? hold(FailureReason::kKillSwitch) : Next{};
 }
 
 // `reason` is a trial's, which says nothing about its plan.
-void Tuning::hold(const Reason& reason) {
-  const std::string why = view_.held_by();
-  out_.changed = true;
-  out_.note("plan", why + ": the ranks stay on the incumbent until it is taken back");
-  out_.decide("hold the plan", why);
-  if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) {
-    fail_trial(reason, why + " in the middle of the trial", false);
-    return roll_back();
+Next Tuning::hold(const Reason& reason) {
+  const std::string why = m_.view.held_by();
+  m_.out.changed = true;
+  m_.out.note("plan", why + ": the ranks stay on the incumbent until it is taken back");
+  m_.out.decide("hold the plan", why);
+  if (m_.state.has_trial() && m_.state.doing != Doing::kAwaitingApproval) {
+    m_.fail_trial(reason, why + " in the middle of the trial", false);
+    return {Next::kRollBack};
   }
   // A launch is the incumbent's, and no comparison begins after it while this holds.
-  if (state_.phase == Phase::kComparing && state_.doing != Doing::kLaunching) roll_back();
+  const bool compares = m_.state.phase == Phase::kComparing && m_.state.doing != Doing::kLaunching;
+  return {compares ? Next::kRollBack : Next::kNothing};
 }
 
 // Of two reasons the last is gone.
-void Tuning::release() {
-  out_.changed = true;
-  if (view_.held()) return;
-  out_.note("plan", "plans may change again");
-  out_.decide("hold the plan no longer", "neither frozen nor a kill switch thrown");
-  if (state_.doing != Doing::kNothing) return;
-  if (state_.phase == Phase::kTrials) return go_on_trying();
-  if (state_.phase == Phase::kTraining) train_on();  // a drift may have been noticed meanwhile
-}
-
-std::vector<Decision> Tuning::take_decisions() {
-  return std::exchange(out_.decisions, {});
+Next Tuning::release() {
+  m_.out.changed = true;
+  if (m_.view.held()) return {};
+  m_.out.note("plan", "plans may change again");
+  m_.out.decide("hold the plan no longer", "neither frozen nor a kill switch thrown");
+  if (m_.state.doing != Doing::kNothing) return {};
+  if (m_.state.phase == Phase::kTrials) return trying_.go_on();
+  if (m_.state.phase == Phase::kTraining) retuning_.train_on();  // a drift may have been noticed meanwhile
+  return {};
 }
 
 }  // namespace trimtab::coordinator

@@ -7,123 +7,162 @@
 
 namespace trimtab::coordinator {
 
-void Tuning::finish_trials(const std::string& why, bool searched) {
-  state_.conclusion = why;
-  if (searched && !state_.hardware.drifts.empty()) {
-    Drift& last = state_.hardware.drifts.back();
-    const std::string& begun_with = state_.retuned_from.plan.hash;
-    last.kept = last.trials_before >= 0 && last.plan_hash == begun_with && state_.incumbent.hash == begun_with;
+Next Tuning::finish_trials(const std::string& why, bool searched) {
+  TuningState& state = m_.state;
+  state.conclusion = why;
+  if (searched && !state.hardware.drifts.empty()) {
+    Drift& last = state.hardware.drifts.back();
+    const std::string& begun_with = state.retuned_from.plan.hash;
+    last.kept = last.trials_before >= 0 && last.plan_hash == begun_with && state.incumbent.hash == begun_with;
   }
-  out_.note("result", "tuning ends: " + why);
-  out_.decide("end tuning", why);
+  m_.out.note("result", "tuning ends: " + why);
+  m_.out.decide("end tuning", why);
   // The initial plan is of no interest any more after a drift.
-  const bool is_of_before = state_.compares_initial() && !state_.hardware.drifts.empty();
-  if (state_.incumbent.hash == state_.compared_plan().hash || is_of_before) return end_tuning();
+  const bool is_of_before = state.compares_initial() && !state.hardware.drifts.empty();
+  if (state.incumbent.hash == state.compared_plan().hash || is_of_before) return end_tuning();
   enter(Phase::kComparing);
-  begin_comparison();
+  return trying_.begin_comparison();
 }
 
 // The job keeps the incumbent. It trains on, or ends when its file says so.
-void Tuning::end_tuning() {
-  state_.tuned_wall_ns = now_.wall.count();
-  overhead_.leave_comparison(state_.phase == Phase::kComparing);
+Next Tuning::end_tuning() {
+  TuningState& state = m_.state;
+  state.tuned_wall_ns = m_.now.wall.count();
+  m_.overhead.leave_comparison(state.phase == Phase::kComparing);
   enter(Phase::kTraining);
-  if (state_.job.trials.stop_after) return stop_ranks();
-  state_.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
-  if (!running_.is(state_.incumbent) || state_.runs_trial()) return roll_back();
-  train_on();
+  if (state.job.trials.stop_after) return stop_ranks();
+  state.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
+  if (!m_.running.is(state.incumbent) || state.runs_trial()) return {Next::kRollBack};
+  retuning_.train_on();
+  return {};
 }
 
-void Tuning::stop_ranks() {
-  cancel_change();
-  interleaving_.reset();
+Next Tuning::stop_ranks() {
+  m_.activity.cancel(m_.out);
   enter(Phase::kStopping);
   // A restarted job knows SIGTERM alone.
-  if (state_.is_restarted()) return kill_ranks(state_.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
-  out_.act(StopRanks{state_.step + 2});
+  if (m_.state.is_restarted()) return launch_.kill(m_.state.stop_asked ? AfterKill::kStop : AfterKill::kUntuned);
+  m_.out.act(StopRanks{m_.state.step + 2});
+  return {};
+}
+
+Next Tuning::ranks_killed() {
+  switch (m_.state.after_kill) {
+    case AfterKill::kRelaunch:
+      return launch_incumbent();
+    case AfterKill::kRestart:
+      changes_.launch_restart();
+      return {};
+    case AfterKill::kUntuned:
+      return begin_untuned();
+    case AfterKill::kFinish:
+      return end(Phase::kFinished);
+    case AfterKill::kFail:
+      return end(Phase::kFailed);
+    case AfterKill::kStop:
+      return end(Phase::kStopped);
+    case AfterKill::kHalt:
+      launch_.halt();
+      return {};
+  }
+  return {};
+}
+
+Next Tuning::ranks_ended() {
+  TuningState& state = m_.state;
+  if (state.phase == Phase::kUntuned) return end(Phase::kFinished);
+  if (state.phase == Phase::kLaunching && state.step == 0) return fail("the job ended without having trained a step");
+  if (state.runs_trial()) {
+    return changes_.trial_launch_failed(FailureReason::kJobEnded, "the launch ended before its plan was measured");
+  }
+  m_.activity.cancel(m_.out);
+  if (state.has_trial()) m_.fail_trial(FailureReason::kJobEnded, "the job ended before the trial did", false);
+  if (state.phase != Phase::kStopping && state.phase != Phase::kTraining) {
+    state.conclusion = "the job ended before tuning did";
+    state.tuned_wall_ns = m_.now.wall.count();
+    m_.out.note("warning", state.conclusion);
+  }
+  return begin_untuned();
 }
 
 // The same first steps with the initial plan and no changes: what the losses should have been. Follows the job's end.
-void Tuning::begin_untuned() {
-  if (state_.stop_asked) return stopped();
-  const auto steps = std::min<std::int64_t>(state_.job.trials.loss_check_steps, std::ssize(state_.losses));
-  if (!state_.job.trials.stop_after || state_.trials.empty() || steps < 1) return finish();
-  if (state_.phase != Phase::kUntuned) state_.relaunches = 0;
-  state_.untuned_losses.clear();
+Next Tuning::begin_untuned() {
+  TuningState& state = m_.state;
+  if (state.stop_asked) return end(Phase::kStopped);
+  const auto steps = std::min<std::int64_t>(state.job.trials.loss_check_steps, std::ssize(state.losses));
+  if (!state.job.trials.stop_after || state.trials.empty() || steps < 1) return end(Phase::kFinished);
+  if (state.phase != Phase::kUntuned) state.relaunches = 0;
+  state.untuned_losses.clear();
   enter(Phase::kUntuned);
-  launch_ranks(state_.initial, "untuned", true, steps);
+  launch_.launch(state.initial, "untuned", true, steps);
+  return {};
 }
 
-void Tuning::finish() {
-  state_.finished_wall_ns = now_.wall.count();
-  if (state_.tuned_wall_ns == 0) state_.tuned_wall_ns = state_.finished_wall_ns;
-  enter(Phase::kFinished);
+Next Tuning::fail(const std::string& why) {
+  m_.state.failure = why;
+  return end(Phase::kFailed);
 }
 
-void Tuning::fail(const std::string& why) {
-  state_.failure = why;
-  state_.finished_wall_ns = now_.wall.count();
-  out_.note("warning", why);
-  out_.decide("give the job up", why);
-  enter(Phase::kFailed);
-}
-
-void Tuning::stopped() {
-  state_.loss_note = "not compared: the job was stopped";
-  state_.finished_wall_ns = now_.wall.count();
-  enter(Phase::kStopped);
-}
-
-// The job ends, and a node that its last steps or its ranks' end wait for has not come back. True when it goes without.
-bool Tuning::end_without_lost() {
-  const bool is_last = state_.ends() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned;
-  if (!is_last || now_.monotonic - lost_at_ <= state_.job.trials.deadline) return false;
-  const bool waits =
-      state_.doing != Doing::kKilling ||
-      std::ranges::any_of(state_.outstanding, [this](const auto& one) { return lost_.contains(one.node); });
-  if (!waits) return false;
-  out_.note("warning",
-            "a node did not come back within the deadline: the job ends without, and what runs there is ended "
-            "when it comes back");
-  if (state_.stop_asked) {
-    kill_reachable(AfterKill::kStop);
-  } else if (state_.ends()) {
-    kill_reachable(AfterKill::kFail);
-  } else {
-    state_.loss_note = "not compared: a node was lost for good at the job's end";
-    kill_reachable(AfterKill::kFinish);
+Next Tuning::end(Phase phase) {
+  TuningState& state = m_.state;
+  state.finished_wall_ns = m_.now.wall.count();
+  if (phase == Phase::kFinished && state.tuned_wall_ns == 0) state.tuned_wall_ns = state.finished_wall_ns;
+  if (phase == Phase::kStopped) state.loss_note = "not compared: the job was stopped";
+  if (phase == Phase::kFailed) {
+    m_.out.note("warning", state.failure);
+    m_.out.decide("give the job up", state.failure);
   }
-  return true;
+  enter(phase);
+  return {};
 }
 
-void Tuning::user_stop() {
-  if (state_.stop_asked) return;
-  state_.stop_asked = true;
-  out_.changed = true;
-  if (!state_.has_ranks()) return end_preparation(AfterKill::kStop);
-  if (state_.doing == Doing::kHalted) return stopped();
-  if (state_.has_trial()) fail_trial(FailureReason::kStopped, "the job was stopped", false);
-  if (!lost_.empty()) {
-    out_.note("warning", "stopped while a node is away: what runs there is ended when it comes back");
-    return kill_reachable(AfterKill::kStop);
+// The job ends, and a node that its last steps or its ranks' end wait for has not come back: it goes without. Nothing
+// where that is not so.
+std::optional<Next> Tuning::end_without_lost() {
+  TuningState& state = m_.state;
+  const bool is_last = state.ends() || state.phase == Phase::kStopping || state.phase == Phase::kUntuned;
+  if (!is_last || m_.now.monotonic - m_.lost_at <= state.job.trials.deadline) return std::nullopt;
+  const bool waits = state.doing != Doing::kKilling || std::ranges::any_of(state.outstanding, [this](const auto& one) {
+                       return m_.lost.contains(one.node);
+                     });
+  if (!waits) return std::nullopt;
+  m_.out.note("warning",
+              "a node did not come back within the deadline: the job ends without, and what runs there is ended "
+              "when it comes back");
+  if (state.stop_asked) return launch_.kill_reachable(AfterKill::kStop);
+  if (state.ends()) return launch_.kill_reachable(AfterKill::kFail);
+  state.loss_note = "not compared: a node was lost for good at the job's end";
+  return launch_.kill_reachable(AfterKill::kFinish);
+}
+
+Next Tuning::user_stop() {
+  TuningState& state = m_.state;
+  if (std::exchange(state.stop_asked, true)) return {};
+  m_.out.changed = true;
+  if (!state.has_ranks()) return end_preparation(AfterKill::kStop);
+  if (state.doing == Doing::kHalted) return end(Phase::kStopped);
+  if (state.has_trial()) m_.fail_trial(FailureReason::kStopped, "the job was stopped", false);
+  if (!m_.lost.empty()) {
+    m_.out.note("warning", "stopped while a node is away: what runs there is ended when it comes back");
+    return launch_.kill_reachable(AfterKill::kStop);
   }
   // A launch that has not come to its first step cannot agree on a last one.
-  const bool apart = state_.phase == Phase::kUntuned || state_.runs_trial();
-  if (state_.doing == Doing::kLaunching || apart) return kill_ranks(AfterKill::kStop);
-  if (state_.doing == Doing::kKilling) {
-    state_.after_kill = AfterKill::kStop;
-    return;
+  const bool apart = state.phase == Phase::kUntuned || state.runs_trial();
+  if (state.doing == Doing::kLaunching || apart) return launch_.kill(AfterKill::kStop);
+  if (state.doing == Doing::kKilling) {
+    state.after_kill = AfterKill::kStop;
+    return {};
   }
-  if (state_.phase != Phase::kStopping) stop_ranks();
+  return state.phase != Phase::kStopping ? stop_ranks() : Next{};
 }
 
 // Before the first launch. A description or benchmark that runs must not share its devices with whatever follows: its
 // end is waited for.
-void Tuning::end_preparation(AfterKill after) {
-  state_.after_kill = after;
-  if (std::exchange(state_.outstanding, {}).empty()) return ranks_killed();
+Next Tuning::end_preparation(AfterKill after) {
+  m_.state.after_kill = after;
+  if (std::exchange(m_.state.outstanding, {}).empty()) return ranks_killed();
   enter(Phase::kStopping);
-  kill_reachable(after, state_.launch > 0 ? KillReach::kAll : KillReach::kLaunch);
+  return launch_.kill_reachable(after, m_.state.launch > 0 ? KillReach::kAll : KillReach::kLaunch);
 }
 
 }  // namespace trimtab::coordinator

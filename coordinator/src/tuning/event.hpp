@@ -12,7 +12,7 @@
 
 #include "base/clock.hpp"
 #include "schema/prediction.hpp"
-#include "tuning/change/switch_phases.hpp"
+#include "tuning/change/change_phases.hpp"
 #include "tuning/hardware/diagnosis.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/launch/submission.hpp"
@@ -109,7 +109,7 @@ struct RankActive {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
   Nanoseconds switch_time{0};
-  SwitchPhases phases = {};
+  ChangePhases phases = {};
 };
 struct RankFailed {
   std::uint64_t epoch = 0;

@@ -70,23 +70,36 @@ void check_doing(const TuningState& state) {
 
 }  // namespace
 
+void CurrentActivity::check(const TuningState& state, bool nodes_are_away) const {
+  const Doing word = word_;
+  const bool measures = steers_ranks(state.phase) && state.phase != Phase::kTraining;
+  if (const auto* const change = get<PlanChange>()) {
+    TRIMTAB_ASSERT(!state.is_restarted(), "live changes are of jobs that take them");
+    TRIMTAB_ASSERT(word == (change->then ? Doing::kChangingPlan : Doing::kRollingBack), "a change is what is done");
+    TRIMTAB_ASSERT(!change->then || measures, "plans are measured in turn by phases that measure");
+  } else if (get<Restart>() != nullptr) {
+    TRIMTAB_ASSERT(state.is_restarted(), "restarts are of jobs that are restarted");
+    TRIMTAB_ASSERT(word == Doing::kKilling || word == Doing::kLaunching, "a restart ends ranks and launches them");
+  } else if (get<Measuring>() != nullptr) {
+    TRIMTAB_ASSERT(word == Doing::kMeasuring && measures, "plans are measured in turn by phases that measure");
+  } else if (get<Probing>() != nullptr) {
+    TRIMTAB_ASSERT(word == Doing::kProbing, "what is probed for is what is done");
+  } else if (!nodes_are_away) {
+    // After a coordinator's restart the word may be of what is not under way any more, until every node is back.
+    const bool owns = word == Doing::kChangingPlan || word == Doing::kRollingBack || word == Doing::kMeasuring ||
+                      word == Doing::kProbing;
+    TRIMTAB_ASSERT(!owns, "what is done is under way");
+  }
+}
+
 void Tuning::check_invariants() const {
-  check_plain_values(state_, lost_);
-  if (is_final(state_.phase)) return;
-  check_phase(state_);
-  // After a coordinator's restart the word of `doing` may be of what is not under way any more, until every node is
-  // back.
-  if (lost_.empty()) check_doing(state_);
-  const Doing doing = state_.doing;
-  TRIMTAB_ASSERT(!change_ || !restart_, "ranks change plan live or by a restart");
-  TRIMTAB_ASSERT(!change_ || !state_.is_restarted(), "live changes are of jobs that take them");
-  TRIMTAB_ASSERT(!restart_ || state_.is_restarted(), "restarts are of jobs that are restarted");
-  const bool back = change_ && change_->purpose == ChangePurpose::kRollback;
-  TRIMTAB_ASSERT(!change_ || doing == (back ? Doing::kRollingBack : Doing::kChangingPlan), "a change is what is done");
-  TRIMTAB_ASSERT(!interleaving_ || doing == Doing::kMeasuring || doing == Doing::kChangingPlan,
-                 "plans in turn are measured or changed");
-  TRIMTAB_ASSERT(!interleaving_ || (steers_ranks(state_.phase) && state_.phase != Phase::kTraining),
-                 "plans are measured in turn by phases that measure");
+  const TuningState& state = m_.state;
+  check_plain_values(state, m_.lost);
+  if (is_final(state.phase)) return;
+  check_phase(state);
+  // The word of `doing` may be of what is not under way any more.
+  if (m_.lost.empty()) check_doing(state);
+  m_.activity.check(state, !m_.lost.empty());
 }
 
 }  // namespace trimtab::coordinator

@@ -1,29 +1,8 @@
 #include "tuning/state.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 namespace trimtab::coordinator {
-namespace {
-
-// More than are ever proposed between two that ranks run.
-constexpr std::size_t kEpochs = 64;
-
-}  // namespace
-
-std::uint64_t TuningState::begin_epoch(const std::string& plan_hash) {
-  epoch_hashes[++last_epoch] = plan_hash;
-  const auto kept = [this](std::uint64_t epoch) { return epoch == committed_epoch || epoch == launch_epoch; };
-  for (auto one = epoch_hashes.begin(); epoch_hashes.size() > kEpochs && one != epoch_hashes.end();) {
-    one = kept(one->first) ? std::next(one) : epoch_hashes.erase(one);
-  }
-  return last_epoch;
-}
-
-const std::string* TuningState::hash_of(std::uint64_t epoch) const {
-  const auto found = epoch_hashes.find(epoch);
-  return found == epoch_hashes.end() ? nullptr : &found->second;
-}
 
 double TuningState::overhead_ms() const {
   double sum = forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) +
@@ -72,10 +51,6 @@ std::vector<std::uint32_t> TuningState::ranks_of(const std::string& node) const 
     for (std::int32_t i = 0; i < share.ranks; ++i) found.push_back(static_cast<std::uint32_t>(share.first_rank + i));
   }
   return found;
-}
-
-bool TuningState::is_outstanding(CommandKind kind) const {
-  return std::ranges::any_of(outstanding, [kind](const OutstandingCommand& one) { return one.kind == kind; });
 }
 
 bool TuningState::has_ranks() const {

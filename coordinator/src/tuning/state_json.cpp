@@ -22,7 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Predicted, raw_ms, mean_ms, low_ms, high_ms, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossAt, step, loss, samples)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SwitchPhases, save_ms, move_ms, groups_ms, build_ms, stop_ms, copy_ms,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ChangePhases, save_ms, move_ms, groups_ms, build_ms, stop_ms, copy_ms,
                                                 queue_ms, start_ms, first_step_ms, warm_up_ms, wait_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Learnt, loss, gradient_norm, not_finite)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearningWatch, plan, plan_before, since_step, left, sound, before, recent, outside)
@@ -92,7 +92,7 @@ template <typename Of, typename Visit>
 static void each_later_field_of(Of& trial, const Visit& visit) {
   visit("predicted_terms", trial.predicted_terms);
   visit("measured_terms", trial.measured_terms);
-  visit("switch_phases", trial.switch_phases);
+  visit("switch_phases", trial.change_phases);
   visit("begun_step", trial.begun_step);
   visit("peak_bytes", trial.peak_bytes);
   visit("changes_ms", trial.changes_ms);

@@ -14,7 +14,6 @@ struct View {
   const TuningState& state;
   const Moment& now;
   const RunningPlan& running;
-  const SearchRequests& searches;
   const std::set<std::string>& lost;           // nodes that are away
   const std::set<std::string>& kill_switches;  // nodes of the cluster whose switch is thrown
 

@@ -3,15 +3,29 @@
 // A small certificate authority: ECDSA P-256 keys, SHA-256 signatures, X.509 v3. Pure but for the random numbers, which
 // are OpenSSL's. For the command line; daemons only use what it made (net/credentials.hpp), and say how.
 
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
-#include "net/peer_identity.hpp"
 
 namespace trimtab::net {
+
+// Who a certificate of the cluster's authority belongs to: the subject's CN is the name, its OU the kind; of a node's,
+// a URI "trimtab:tenant:NAME" among the alternative names says whose jobs the node may run. Plain values.
+// What a certificate is for. A node's cannot stand for a coordinator (it is for clients only), a person's not for a
+// node.
+enum class CertificateKind { kAuthority, kCoordinator, kNode, kPerson };
+// "authority", "coordinator", "node", "person".
+[[nodiscard]] std::string_view to_string(CertificateKind kind);
+[[nodiscard]] std::optional<CertificateKind> parse_certificate_kind(std::string_view text);
+
+struct PeerIdentity {
+  std::string name;
+  std::optional<CertificateKind> kind;  // nothing: made by somebody who does not know these kinds
+  Nanoseconds expires{0};               // since the Unix epoch
+  // Of a node: "*" is everybody's; nothing where the certificate does not say. Not checked: compare it, no more.
+  std::optional<std::string> tenant = {};
+};
 
 // PEM.
 struct Certificate {

@@ -5,10 +5,9 @@
 // Used on one thread (the loop's).
 
 #include <memory>
-#include <string>
 
-#include "base/result.hpp"
-#include "net/peer_identity.hpp"
+#include "net/certificates.hpp"
+#include "net/metric_text.hpp"
 
 namespace trimtab::net {
 
@@ -44,6 +43,23 @@ class Credentials final {
   struct Implementation;
   explicit Credentials(std::unique_ptr<Implementation> implementation);
   std::unique_ptr<Implementation> implementation_;
+};
+
+// Until when the certificates last that a daemon runs with: gauges for its page of metrics, and a line for its log two
+// weeks before an end. Both are told of what is in memory; no file is read.
+// `<prefix>_certificate_expires_seconds` and `<prefix>_authority_expires_seconds`, Unix time; none without TLS.
+[[nodiscard]] std::vector<Metric> certificate_ends(const std::string& prefix, const Credentials* tls);
+
+// When a daemon says that its certificates end soon: once, and again when it has others that do.
+class EndNotice final {
+ public:
+  static constexpr Nanoseconds kSoon = std::chrono::hours(24 * 14);
+
+  // The line to log, if there is one. Cheap enough for every few seconds.
+  [[nodiscard]] std::optional<std::string> next(const Credentials& tls, Nanoseconds now);
+
+ private:
+  std::pair<Nanoseconds, Nanoseconds> told_{0, 0};  // the ends of the certificate and of its authority
 };
 
 }  // namespace trimtab::net

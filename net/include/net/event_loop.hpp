@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
@@ -28,19 +27,17 @@ class EventLoop final {
   void assert_on_loop() const;
   void post(std::function<void()> work);
 
-  // Destroying or cancel()ling a Timer keeps its callback from running.
+  // Of a callback that is to come. Destroying or cancel()ling it keeps the callback from running.
   class Timer {
    public:
-    Timer();
-    Timer(Timer&&) noexcept;
-    Timer& operator=(Timer&&) noexcept;
-    ~Timer();
-    void cancel();
+    Timer() = default;
+    Timer(Timer&&) = default;
+    Timer& operator=(Timer&&) = default;
+    void cancel() { guard_.reset(); }
 
    private:
     friend class EventLoop;
-    struct Implementation;
-    std::shared_ptr<Implementation> implementation_;
+    std::shared_ptr<void> guard_;  // its end cancels
   };
   [[nodiscard]] Timer after(Nanoseconds delay, std::function<void()> work);
   [[nodiscard]] Timer every(Nanoseconds period, std::function<void()> work);
@@ -49,18 +46,7 @@ class EventLoop final {
   void on_signals(bool with_child_signal, std::function<void(int)> work);
 
   // Calls `work` whenever the descriptor is readable, until the Watch is destroyed. Does not own the descriptor.
-  class Watch {
-   public:
-    Watch();
-    Watch(Watch&&) noexcept;
-    Watch& operator=(Watch&&) noexcept;
-    ~Watch();
-
-   private:
-    friend class EventLoop;
-    struct Implementation;
-    std::shared_ptr<Implementation> implementation_;
-  };
+  using Watch = Timer;
   [[nodiscard]] Watch when_readable(int descriptor, std::function<void()> work);
 
   // For net's own sources: the io_context behind it.

@@ -14,4 +14,11 @@ namespace trimtab::net {
 // With its port, as in Host and in URLs: "127.0.0.1:7420", "[::1]:7420".
 [[nodiscard]] std::string authority(const std::string& host, std::uint16_t port);
 
+// Whether it can only be this machine: "localhost", "::1", "127.x.y.z".
+[[nodiscard]] constexpr bool is_loopback_host(std::string_view host) {
+  // Not "127.example.com".
+  const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host == "localhost" || host == "::1" || (address && host.starts_with("127."));
+}
+
 }  // namespace trimtab::net

@@ -2,12 +2,6 @@
 
 // One blocking HTTP request, for the command line. Not for daemons: it blocks the calling thread, up to `timeout`.
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
-#include "base/clock.hpp"
-#include "base/result.hpp"
 #include "net/credentials.hpp"
 
 namespace trimtab::net {

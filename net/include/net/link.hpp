@@ -5,10 +5,6 @@
 // attempt; a name's addresses are tried in turn, 5 s each, TLS and WebSocket may take 10 s each. It ends when the
 // server's certificate expires. All callbacks run on the loop's thread; nothing blocks.
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
 #include <string_view>
 
 #include "base/random.hpp"

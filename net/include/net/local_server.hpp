@@ -6,15 +6,8 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
 #include <string_view>
 
-#include "base/result.hpp"
 #include "net/event_loop.hpp"
 #include "net/rate.hpp"
 

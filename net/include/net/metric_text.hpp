@@ -3,8 +3,10 @@
 // What the daemons say of themselves at /metrics, in Prometheus' text format (version 0.0.4). Pure.
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trimtab::net {
@@ -44,6 +46,8 @@ inline constexpr double kSecondBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 
 // Metrics of one name must stand together.
 [[nodiscard]] std::string render_metrics(const std::vector<Metric>& metrics);
+// {name="value",...}, its values escaped.
+[[nodiscard]] std::string labels(std::initializer_list<std::pair<const char*, std::string>> all);
 // For a label's value: quotes, backslashes and newlines escaped.
 [[nodiscard]] std::string label_value(const std::string& text);
 // The shortest text that is read back as the same number.

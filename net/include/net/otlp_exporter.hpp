@@ -5,13 +5,6 @@
 // period where that is less); there is never more than one. Nothing is kept for a collector that is away: the next post
 // carries newer values. Loop thread only; nothing blocks.
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "base/clock.hpp"
 #include "net/event_loop.hpp"
 #include "net/metric_text.hpp"
 #include "net/otlp_settings.hpp"

@@ -3,8 +3,6 @@
 // Where a daemon posts its metrics, as both daemons' settings say it. Plain values and pure functions.
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"

@@ -7,15 +7,8 @@
 // whole request, or as a WebSocket that was not introduced; where there is none the new one is closed. A WebSocket ends
 // when the certificate expires that it was opened with. Errors of one peer never touch another.
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 
-#include "base/result.hpp"
 #include "net/credentials.hpp"
 #include "net/event_loop.hpp"
 #include "net/rate.hpp"

@@ -4,8 +4,6 @@
 // their hashes alone, so that who reads it can do nothing with it. What a role may do is the daemon's to say.
 
 #include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

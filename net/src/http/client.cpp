@@ -1,11 +1,8 @@
 #include "net/http_client.hpp"
 
-#include <boost/asio/io_context.hpp>
 #include <boost/beast/http/field.hpp>
-#include <optional>
 
 #include "http/exchange.hpp"
-#include "net/host_text.hpp"
 #include "trust/tls.hpp"
 
 namespace trimtab::net {

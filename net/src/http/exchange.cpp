@@ -2,10 +2,8 @@
 
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
-#include <utility>
 
 #include "base/units.hpp"
-#include "net/host_text.hpp"
 #include "trust/tls.hpp"
 
 namespace trimtab::net {
@@ -48,10 +46,6 @@ void HttpExchange::cancel() {
   stream_.close();
 }
 
-std::string HttpExchange::where() const {
-  return authority(options_.host, options_.port);
-}
-
 void HttpExchange::connect(const std::shared_ptr<const Addresses>& addresses) {
   const Nanoseconds left = deadline_ - std::chrono::steady_clock::now();
   const auto each = left / static_cast<std::int64_t>(addresses->size());
@@ -90,10 +84,6 @@ void HttpExchange::received(error_code failure, error_code broken) {
   const bool cut_off = failure == http::error::end_of_stream || failure == http::error::partial_message;
   fail(of_http && !cut_off ? Kind::kMalformed : Kind::kUnreachable,
        "the exchange with " + where() + " broke: " + connection_failure(broken ? broken : failure));
-}
-
-void HttpExchange::fail(Failure::Kind kind, std::string message) {
-  end(Failure{kind, std::move(message)});
 }
 
 void HttpExchange::end(Outcome outcome) {

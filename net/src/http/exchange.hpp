@@ -4,20 +4,13 @@
 // deadline. Made by make_shared; lives until it has ended and its last callback has returned, which a name that is
 // being looked up can delay. Used on the io_context's thread.
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <variant>
+#include "net/host_text.hpp"
 
-#include "base/clock.hpp"
-#include "connect_in_turn.hpp"
 #include "stream.hpp"
 
 namespace trimtab::net {
@@ -49,14 +42,14 @@ class HttpExchange final : public std::enable_shared_from_this<HttpExchange> {
   void cancel();
 
  private:
-  [[nodiscard]] std::string where() const;
+  [[nodiscard]] std::string where() const { return authority(options_.host, options_.port); }
   [[nodiscard]] bool ended() const { return done_ == nullptr; }
   void connect(const std::shared_ptr<const Addresses>& addresses);
   void connected(boost::system::error_code failure);
   void write();
   void read(boost::system::error_code broken);
   void received(boost::system::error_code failure, boost::system::error_code broken);
-  void fail(Failure::Kind kind, std::string message);
+  void fail(Failure::Kind kind, std::string message) { end(Failure{kind, std::move(message)}); }
   void end(Outcome outcome);
 
   Options options_;

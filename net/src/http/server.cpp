@@ -1,16 +1,12 @@
 #include "net/server.hpp"
 
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <utility>
 
 #include "base/check.hpp"
 #include "context.hpp"
 #include "http/server_core.hpp"
-#include "http/session.hpp"
 #include "net/host_text.hpp"
-#include "rate_limit.hpp"
 
 namespace trimtab::net {
 
@@ -35,21 +31,8 @@ Error cannot_listen(const tcp::endpoint& endpoint, error_code failure) {
 }  // namespace
 
 std::string_view to_string(Refusal::Kind kind) {
-  switch (kind) {
-    case Refusal::Kind::kTls:
-      return "tls";
-    case Refusal::Kind::kMalformed:
-      return "malformed";
-    case Refusal::Kind::kTooLarge:
-      return "too_large";
-    case Refusal::Kind::kSlow:
-      return "slow";
-    case Refusal::Kind::kForeign:
-      return "foreign";
-    case Refusal::Kind::kFull:
-      return "full";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"tls", "malformed", "too_large", "slow", "foreign", "full"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 struct Server::Implementation : std::enable_shared_from_this<Server::Implementation> {
@@ -181,12 +164,12 @@ void Server::introduced(PeerId peer) {
 
 std::optional<PeerIdentity> Server::identity(PeerId peer) const {
   const auto found = implementation_->core_->peers.find(peer);
-  return found == implementation_->core_->peers.end() ? std::nullopt : found->second->identity();
+  return found == implementation_->core_->peers.end() ? std::nullopt : found->second->origin.identity;
 }
 
 std::string Server::token(PeerId peer) const {
   const auto found = implementation_->core_->peers.find(peer);
-  return found == implementation_->core_->peers.end() ? "" : found->second->token();
+  return found == implementation_->core_->peers.end() ? "" : found->second->origin.token;
 }
 
 std::uint64_t Server::received_bytes(PeerId peer) const {

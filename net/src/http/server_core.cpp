@@ -28,7 +28,7 @@ bool ServerCore::make_room() {
   if (!has_session && !has_peer) return false;
   const bool of_http = has_session && (!has_peer || session->second->waiting_since() <= peer->second->waiting_since());
   refused(
-      Refusal::Kind::kFull, of_http ? session->second->address() : peer->second->address(),
+      Refusal::Kind::kFull, of_http ? session->second->address : peer->second->origin.address,
       "of " + std::to_string(options.max_connections) + " connections it has been silent for longest, and gives way");
   if (of_http) {
     const auto ended = session->second;
@@ -50,7 +50,7 @@ void ServerCore::bound_half_frames() {
     const auto ended = peer->second;
     const std::string reason = "half frames of those that have not said who they are take more than " +
                                std::to_string(most) + " bytes, and its own is the oldest";
-    refused(Refusal::Kind::kFull, ended->address(), reason);
+    refused(Refusal::Kind::kFull, ended->origin.address, reason);
     ended->give_way(reason);
   }
 }

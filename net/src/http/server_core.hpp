@@ -2,17 +2,11 @@
 
 // What the connections of one Server share. Loop thread only.
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
 
 #include "net/server.hpp"
+#include "stream.hpp"
 
 namespace trimtab::net {
 
@@ -22,16 +16,25 @@ using WaitingSince = std::optional<std::chrono::steady_clock::time_point>;
 // One accepted connection while it speaks HTTP.
 class HttpSession {
  public:
+  explicit HttpSession(std::string of) : address(std::move(of)) {}
   virtual ~HttpSession() = default;
   virtual void abort() = 0;
   // For TLS, and a request that is whole; nothing while an answer is on its way.
   [[nodiscard]] virtual WaitingSince waiting_since() const = 0;
-  [[nodiscard]] virtual const std::string& address() const = 0;
+
+  const std::string address;  // the client's
+};
+
+struct PeerOrigin {
+  std::string address;
+  std::optional<PeerIdentity> identity;  // by certificate
+  std::string token;                     // as the request showed it; never to be logged
 };
 
 // One connection that has become a WebSocket.
 class WebSocketPeer {
  public:
+  explicit WebSocketPeer(PeerOrigin of) : origin(std::move(of)) {}
   virtual ~WebSocketPeer() = default;
   virtual bool send(std::string frame) = 0;
   // Sends what is queued, then closes.
@@ -42,15 +45,14 @@ class WebSocketPeer {
   virtual void introduced() = 0;
   // Nothing once it is introduced, or where it need not be.
   [[nodiscard]] virtual WaitingSince waiting_since() const = 0;
-  [[nodiscard]] virtual const std::string& address() const = 0;
   // What it takes of the room for half frames: 0 once it is introduced, or where it need not be.
   [[nodiscard]] virtual std::size_t half_frame_bytes() const = 0;
   // Drops the connection now, and reports it as closed.
   virtual void give_way(const std::string& reason) = 0;
-  [[nodiscard]] virtual const std::optional<PeerIdentity>& identity() const = 0;
-  [[nodiscard]] virtual const std::string& token() const = 0;
   [[nodiscard]] virtual std::uint64_t received_bytes() = 0;
   [[nodiscard]] virtual PeerAddresses addresses() = 0;
+
+  const PeerOrigin origin;
 };
 
 // What the bodies of all requests under way may take together, from their announcement until they are handled, and what
@@ -129,5 +131,16 @@ class BodyShare {
   std::string caller_;
   std::size_t bytes_;
 };
+
+// HTTP/1.1 on one accepted connection, under TLS where the server has credentials, until it closes or becomes a
+// WebSocket. Registers itself in `core.sessions` and starts to read. `address` is the client's.
+void start_http_session(const std::shared_ptr<ServerCore>& core, TcpSocket socket, std::string address);
+
+// The WebSocket side of a Server: one peer's frames in and out, with bounded queues.
+using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_body>;
+
+// Answers the upgrade request; the peer is reported as opened when the handshake is done.
+void accept_websocket(const std::shared_ptr<ServerCore>& core, Stream stream, UpgradeRequest request,
+                      PeerOrigin origin);
 
 }  // namespace trimtab::net

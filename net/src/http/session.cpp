@@ -1,20 +1,14 @@
-#include "http/session.hpp"
+#include "http/server_core.hpp"
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
-#include <optional>
-#include <utility>
 
 #include "http/target.hpp"
-#include "http/websocket_peer.hpp"
 #include "trust/tls.hpp"
 
 namespace trimtab::net {
@@ -37,11 +31,11 @@ HttpResponse plain(int status, std::string text) {
 
 class BeastSession final : public HttpSession, public std::enable_shared_from_this<BeastSession> {
  public:
-  BeastSession(std::shared_ptr<ServerCore> core, TcpSocket socket, std::string address)
-      : core_(std::move(core)),
+  BeastSession(std::shared_ptr<ServerCore> core, TcpSocket socket, std::string client)
+      : HttpSession(std::move(client)),
+        core_(std::move(core)),
         stream_(std::move(socket)),
         buffer_(64 * 1024),
-        address_(std::move(address)),
         id_(++core_->last_id) {}
 
   void start() {
@@ -59,8 +53,6 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
 
   [[nodiscard]] WaitingSince waiting_since() const override { return answering_ ? std::nullopt : WaitingSince(since_); }
 
-  [[nodiscard]] const std::string& address() const override { return address_; }
-
  private:
   [[nodiscard]] bool over() const { return core_->stopped || aborted_; }
 
@@ -73,7 +65,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void hang_up(const std::string& reason) {
-    core_->refused(Refusal::Kind::kTls, address_, reason);
+    core_->refused(Refusal::Kind::kTls, address, reason);
     stream_.drop_tls();
     linger();
   }
@@ -112,7 +104,7 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
                 std::move(target->query),
                 "",
                 bearer_token({authorization.data(), authorization.size()}),
-                address_,
+                address,
                 peer_,
                 beast::websocket::is_upgrade(head)};
     auto denied = core_->handlers.admit ? core_->handlers.admit(request_) : std::nullopt;
@@ -184,17 +176,17 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     if (request_.path != core_->options.websocket_path) {
       return turn_down(plain(404, "there is no WebSocket at " + request_.path));
     }
-    accept_websocket(core_, std::move(stream_), std::move(request), {address_, peer_, request_.token});
+    accept_websocket(core_, std::move(stream_), std::move(request), {address, peer_, request_.token});
     core_->sessions.erase(id_);
   }
 
   void refuse(Refusal::Kind kind, int status, const std::string& reason) {
-    core_->refused(kind, address_, reason);
+    core_->refused(kind, address, reason);
     turn_down(plain(status, reason));
   }
 
   void turn_away(Refusal::Kind kind, const std::string& reason) {
-    core_->refused(kind, address_, reason);
+    core_->refused(kind, address, reason);
     finish();
   }
 
@@ -261,7 +253,6 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
   std::array<char, 4096> waste_{};
-  std::string address_;
   std::optional<PeerIdentity> peer_;
   HttpRequest request_;
   std::optional<BodyShare> body_;  // of it, until it is handled

@@ -1,28 +1,22 @@
 #include "http/target.hpp"
 
-#include "net/loopback_host.hpp"
+#include <charconv>
+
+#include "net/host_text.hpp"
 
 namespace trimtab::net {
 
 namespace {
-
-std::optional<int> hexadecimal(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
-  return std::nullopt;
-}
 
 std::optional<std::string> decode(std::string_view text, bool plus_is_space) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
     char character = text[i];
     if (character == '%') {
-      if (i + 2 >= text.size()) return std::nullopt;
-      const auto high = hexadecimal(text[i + 1]);
-      const auto low = hexadecimal(text[i + 2]);
-      if (!high || !low) return std::nullopt;
-      character = static_cast<char>(*high * 16 + *low);
+      const char* const digits = text.data() + i + 1;
+      unsigned value = 0;
+      if (i + 2 >= text.size() || std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2) return std::nullopt;
+      character = static_cast<char>(value);
       i += 2;
     } else if (character == '+' && plus_is_space) {
       character = ' ';

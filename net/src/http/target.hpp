@@ -2,10 +2,6 @@
 
 // Pure decisions about a request's head. The caller is untrusted.
 
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "net/server.hpp"
 
 namespace trimtab::net {

@@ -1,6 +1,5 @@
-#include "http/websocket_peer.hpp"
+#include "http/server_core.hpp"
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/system_timer.hpp>
@@ -8,10 +7,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <deque>
-#include <utility>
 
-#include "rate_limit.hpp"
-#include "transport_progress.hpp"
+#include "silence_watch.hpp"
 
 namespace trimtab::net {
 
@@ -38,14 +35,14 @@ std::string plain_address(const boost::asio::ip::address& address) {
 
 class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_this<BeastPeer> {
  public:
-  BeastPeer(std::shared_ptr<ServerCore> core, Stream stream, UpgradeRequest request, PeerOrigin origin)
-      : core_(std::move(core)),
+  BeastPeer(std::shared_ptr<ServerCore> core, Stream stream, UpgradeRequest request, PeerOrigin of)
+      : WebSocketPeer(std::move(of)),
+        core_(std::move(core)),
         socket_(std::move(stream)),
         pause_(socket_.get_executor()),
         expiry_(socket_.get_executor()),
         introduction_(socket_.get_executor()),
         request_(std::move(request)),
-        origin_(std::move(origin)),
         rate_(core_->options.max_rate),
         id_(++core_->last_id) {}
 
@@ -100,14 +97,9 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     return waited_for ? WaitingSince(begun_) : std::nullopt;
   }
 
-  [[nodiscard]] const std::string& address() const override { return origin_.address; }
-
   [[nodiscard]] std::size_t half_frame_bytes() const override { return held_; }
 
   void give_way(const std::string& reason) override { finish(reason); }
-
-  [[nodiscard]] const std::optional<PeerIdentity>& identity() const override { return origin_.identity; }
-  [[nodiscard]] const std::string& token() const override { return origin_.token; }
 
   [[nodiscard]] std::uint64_t received_bytes() override {
     return transport_progress(beast::get_lowest_layer(socket_).socket().native_handle()).received;
@@ -133,11 +125,11 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   // A certificate that has expired gives no right to what it was shown for.
   void end_with_certificate() {
-    if (!origin_.identity) return;
-    expiry_.expires_at(expiry_of(*origin_.identity));
+    if (!origin.identity) return;
+    expiry_.expires_at(expiry_of(*origin.identity));
     expiry_.async_wait([self = shared_from_this()](error_code cancelled) {
       if (cancelled || self->finished_) return;
-      self->refuse(Refusal::Kind::kTls, "its certificate ('" + self->origin_.identity->name + "') has expired");
+      self->refuse(Refusal::Kind::kTls, "its certificate ('" + self->origin.identity->name + "') has expired");
     });
   }
 
@@ -222,7 +214,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void broken(error_code failure) {
     const bool too_large = failure == websocket::error::message_too_big || failure == websocket::error::buffer_overflow;
-    if (too_large) core_->refused(Refusal::Kind::kTooLarge, origin_.address, explain(failure));
+    if (too_large) core_->refused(Refusal::Kind::kTooLarge, origin.address, explain(failure));
     finish(reason_.empty() ? explain(failure) : reason_);
   }
 
@@ -247,7 +239,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   // Ends the connection. Not from within the caller's own call: `closed` comes later, on the loop.
   bool refuse(Refusal::Kind kind, std::string reason) {
-    core_->refused(kind, origin_.address, reason);
+    core_->refused(kind, origin.address, reason);
     reason_ = std::move(reason);
     closing_ = true;
     beast::get_lowest_layer(socket_).close();
@@ -286,7 +278,6 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   boost::asio::system_timer expiry_;
   boost::asio::steady_timer introduction_;
   UpgradeRequest request_;
-  PeerOrigin origin_;
   RateLimit rate_;
   RateLimit controls_{kControlFrames};
   beast::flat_buffer buffer_;

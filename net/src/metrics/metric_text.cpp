@@ -53,6 +53,14 @@ std::string label_value(const std::string& text) {
   return escaped;
 }
 
+std::string labels(std::initializer_list<std::pair<const char*, std::string>> all) {
+  std::string text;
+  for (const auto& [name, value] : all) {
+    text += (text.empty() ? "{" : ",") + std::string(name) + "=\"" + label_value(value) + "\"";
+  }
+  return text + "}";
+}
+
 std::string metric_number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";

@@ -1,12 +1,9 @@
 #include "net/otlp_exporter.hpp"
 
+#include <openssl/ssl.h>
 #include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <boost/beast/http/field.hpp>
-#include <optional>
-#include <utility>
 
 #include "base/check.hpp"
 #include "base/random.hpp"
@@ -16,10 +13,60 @@
 #include "metrics/otlp_document.hpp"
 #include "metrics/otlp_reply.hpp"
 #include "net/tokens.hpp"
-#include "trust/server_trust.hpp"
+#include "trust/certificate_text.hpp"
 #include "trust/tls.hpp"
+#include "trust/watched_file.hpp"
 
 namespace trimtab::net {
+
+namespace {
+
+class ServerTrust final {
+ public:
+  // `authority` empty: the system's, as they are now.
+  [[nodiscard]] static Result<ServerTrust> load(const std::string& authority);
+
+  // Reads the file again where it has changed. After an error the old authorities stay in use.
+  [[nodiscard]] Status renew();
+  [[nodiscard]] TlsContext& context() { return *context_; }
+
+ private:
+  explicit ServerTrust(const std::string& authority) : file_(authority) {}
+  [[nodiscard]] Status read();
+
+  WatchedFile file_;
+  std::unique_ptr<TlsContext> context_;
+};
+
+Result<ServerTrust> ServerTrust::load(const std::string& authority) {
+  ServerTrust trust(authority);
+  TRIMTAB_TRY_STATUS(trust.read());
+  return trust;
+}
+
+Status ServerTrust::renew() {
+  return file_.path().empty() || !file_.changed() ? Status() : read();
+}
+
+Status ServerTrust::read() {
+  auto fresh = std::make_unique<TlsContext>(TlsContext::tls_client);
+  SSL_CTX* context = fresh->native_handle();
+  bool usable = SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1;
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  if (file_.path().empty()) {
+    usable = usable && SSL_CTX_set_default_verify_paths(context) == 1;
+  } else {
+    TRIMTAB_TRY(const std::string text, file_.read(false));
+    TRIMTAB_TRY(const auto certificates, read_certificates(text, file_.path()));
+    X509_STORE* trusted = SSL_CTX_get_cert_store(context);
+    for (const auto& one : certificates) usable = usable && X509_STORE_add_cert(trusted, one.get()) == 1;
+  }
+  if (!usable) return bad_input("the authorities of servers cannot be used: " + openssl_error());
+  context_ = std::move(fresh);
+  return {};
+}
+
+}  // namespace
 
 namespace http = boost::beast::http;
 
@@ -167,7 +214,7 @@ void OtlpExporter::append(std::vector<Metric>& into) const {
   for (const OtlpResult result : kOtlpResults) {
     const auto count = static_cast<double>(implementation_->counts[static_cast<std::size_t>(result)]);
     into.push_back({"trimtab_otlp_exports_total", true, "Posts of metrics, by what became of them.", count,
-                    std::string("{result=\"") + to_string(result) + "\"}"});
+                    labels({{"result", to_string(result)}})});
   }
 }
 

@@ -85,23 +85,8 @@ OtlpVerdict judge_success(std::string_view body) {
 }  // namespace
 
 const char* to_string(OtlpResult result) {
-  switch (result) {
-    case OtlpResult::kOk:
-      return "ok";
-    case OtlpResult::kPartial:
-      return "partial";
-    case OtlpResult::kThrottled:
-      return "throttled";
-    case OtlpResult::kRefused:
-      return "refused";
-    case OtlpResult::kMalformed:
-      return "malformed";
-    case OtlpResult::kTimeout:
-      return "timeout";
-    case OtlpResult::kUnreachable:
-      return "unreachable";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"ok", "partial", "throttled", "refused", "malformed", "timeout", "unreachable"};
+  return kNames[static_cast<std::size_t>(result)];
 }
 
 OtlpVerdict judge(const OtlpReply& reply, Nanoseconds now) {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 #include "net/host_text.hpp"
-#include "net/loopback_host.hpp"
 
 namespace trimtab::net {
 

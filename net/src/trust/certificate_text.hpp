@@ -2,16 +2,50 @@
 
 // Certificates and keys between PEM, OpenSSL's objects and plain values.
 
-#include <optional>
-#include <string>
+#include <openssl/bio.h>
+#include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <memory>
 #include <string_view>
-#include <vector>
 
-#include "base/result.hpp"
-#include "net/peer_identity.hpp"
-#include "trust/openssl_handles.hpp"
+#include "net/certificates.hpp"
 
 namespace trimtab::net {
+
+// Owners of OpenSSL's objects, and its last error in words.
+struct OpensslDeleter {
+  void operator()(BIO* object) const { BIO_free_all(object); }
+  void operator()(BIGNUM* object) const { BN_free(object); }
+  void operator()(EVP_PKEY* object) const { EVP_PKEY_free(object); }
+  void operator()(X509* object) const { X509_free(object); }
+  void operator()(X509_EXTENSION* object) const { X509_EXTENSION_free(object); }
+  void operator()(X509_STORE* object) const { X509_STORE_free(object); }
+  void operator()(X509_STORE_CTX* object) const { X509_STORE_CTX_free(object); }
+  void operator()(GENERAL_NAMES* object) const { GENERAL_NAMES_free(object); }
+};
+template <typename Object>
+using OpensslHandle = std::unique_ptr<Object, OpensslDeleter>;
+
+// Takes what OpenSSL has noted on this thread; never what is in a key.
+inline std::string openssl_error() {
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  ERR_clear_error();
+  return reason != nullptr ? reason : "OpenSSL gives no reason";
+}
+
+// Reads from `text`, which must outlive it.
+inline OpensslHandle<BIO> memory_reader(std::string_view text) {
+  return OpensslHandle<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+// Nobody is at the terminal to be asked: an encrypted key is an error.
+inline int no_passphrase(char*, int, int, void*) {
+  return -1;
+}
 
 // All certificates in `pem`, at least one; `source` is named in the error.
 [[nodiscard]] Result<std::vector<OpensslHandle<X509>>> read_certificates(std::string_view pem,

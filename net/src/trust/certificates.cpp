@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <utility>
 
 #include "net/tokens.hpp"
 #include "trust/certificate_text.hpp"

@@ -1,7 +1,6 @@
 #include "trust/tls.hpp"
 
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>

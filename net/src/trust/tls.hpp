@@ -3,8 +3,6 @@
 // The OpenSSL side of Credentials, and how a connection uses it.
 
 #include <boost/asio/ssl/context.hpp>
-#include <string>
-#include <utility>
 
 #include "net/credentials.hpp"
 #include "stream.hpp"

@@ -1,15 +1,13 @@
 #include "net/tokens.hpp"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
 #include <sstream>
-#include <utility>
 
-#include "trust/openssl_handles.hpp"
+#include "trust/certificate_text.hpp"
 #include "trust/watched_file.hpp"
 
 namespace trimtab::net {

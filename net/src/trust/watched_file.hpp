@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <string>
 
 #include "base/clock.hpp"
 #include "base/result.hpp"

@@ -40,11 +40,6 @@ struct Link {
   // shorter).
   double share = 0;
   double added_latency_us = 0;
-
-  // In either order.
-  [[nodiscard]] bool is_between(std::string_view a, std::string_view b) const {
-    return between && ((between->first == a && between->second == b) || (between->first == b && between->second == a));
-  }
 };
 
 struct Cluster {
@@ -54,7 +49,6 @@ struct Cluster {
   [[nodiscard]] std::int32_t devices() const;
   // REQUIRES: 0 <= device < devices().
   [[nodiscard]] std::int32_t node_of(std::int32_t device) const;
-  [[nodiscard]] Bytes memory_of(std::int32_t device) const { return nodes[node_of(device)].memory_bytes; }
 };
 
 [[nodiscard]] Result<Cluster> parse_cluster(std::string_view json, std::string_view source);

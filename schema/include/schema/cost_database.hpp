@@ -14,7 +14,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -112,13 +111,8 @@ class CostDatabase {
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
                                                 const std::vector<CostKind>& kinds = {},
                                                 const std::string& source = "") const;
-  // The one cost of a key. Where several sources have it, one has to be named.
-  [[nodiscard]] Result<std::optional<Cost>> find(const std::string& fingerprint_hash, const CostKey& key,
-                                                 const std::string& source = "") const;
   [[nodiscard]] Result<std::vector<CostRow>> rows() const;
   [[nodiscard]] Result<std::vector<Fingerprint>> fingerprints() const;
-  // By fingerprint, key and source. Reads everything that is stored: not for an event loop.
-  [[nodiscard]] Result<std::uint64_t> cost_count() const;
   // Of all keys that any cost was ever stored under, whatever its fingerprint and source. Reads the keys alone, of a
   // file those that are new since the last call.
   [[nodiscard]] Result<std::uint64_t> key_count() const;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The hardware fingerprint: layered keys of all that changes a cost. Two fingerprints are equal when every layer is;
-// they are near when only the software layer's versions differ. Plain values.
+// The hardware fingerprint: layered keys of all that changes a cost. Two fingerprints are equal when every layer is.
+// Plain values.
 
 #include <map>
 #include <memory>
@@ -23,8 +23,6 @@ struct Fingerprint {
 
 // 16 hex digits over the canonical JSON.
 [[nodiscard]] std::string hash(const Fingerprint& fingerprint);
-// Same device, fabric and environment, other software.
-[[nodiscard]] bool near(const Fingerprint& a, const Fingerprint& b);
 
 [[nodiscard]] std::string to_json(const Fingerprint& fingerprint);
 [[nodiscard]] Result<Fingerprint> parse_fingerprint(std::string_view json, std::string_view source);

@@ -106,7 +106,6 @@ struct Prediction {
 };
 
 [[nodiscard]] std::string to_json(const Prediction& prediction);
-[[nodiscard]] Result<Prediction> parse_prediction(std::string_view json, std::string_view source);
 
 struct RankedPlan {
   Plan plan;

@@ -1,10 +1,8 @@
 #include "costs/batch_insertion.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.hpp"
-#include "costs/single_batches.hpp"
 
 namespace trimtab {
 

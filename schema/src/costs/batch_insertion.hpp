@@ -3,16 +3,7 @@
 // Many batches into the cost database's tables in one transaction: each table is asked, and changed, once for all of
 // them, so a server needs few round trips.
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "base/result.hpp"
 #include "costs/cost_tables.hpp"
-#include "schema/cost_database.hpp"
 
 namespace trimtab {
 

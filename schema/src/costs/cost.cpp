@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "documents/json_reader.hpp"
+#include "documents/members.hpp"
 
 namespace trimtab {
 
@@ -38,15 +38,6 @@ static_assert(kKinds.size() == static_cast<std::size_t>(CostKind::kKernel) + 1);
 bool crosses_links(CostKind kind) {
   return kind == CostKind::kCollective || kind == CostKind::kPointToPoint || kind == CostKind::kOverlapComputation ||
          kind == CostKind::kOverlapCommunication;
-}
-
-CostKind read_kind(const JsonReader& field) {
-  const std::string text = field.text();
-  if (field.failed()) return CostKind::kRange;
-  const Result<CostKind> kind = parse_cost_kind(text);
-  if (kind) return *kind;
-  field.refuse(kind.error().message);
-  return CostKind::kRange;
 }
 
 }  // namespace
@@ -90,41 +81,45 @@ std::string describe(const CostKey& key) {
   return text;
 }
 
+static void read_json(const JsonReader& in, CostKind& kind) {
+  const std::string text = in.text();
+  const Result<CostKind> parsed = parse_cost_kind(text);
+  if (!in.failed() && !parsed.ok()) in.refuse(parsed.error().message);
+  if (parsed.ok()) kind = *parsed;
+}
+
+static OrderedJson write_json(CostKind kind) {
+  return to_string(kind);
+}
+
+void members(auto& m, Of<CostKey> auto& key) {
+  m.needed("kind", key.kind);
+  m.needed("subject", key.subject);
+  m.unless("", "dtype", key.dtype);
+  m.unless(0, "samples", key.samples);
+  if (key.samples != 0) {
+    m.always("tp", key.tp, kPositive32);
+    m.always("sharding", key.sharding);
+  } else {
+    m.unless(1, "tp", key.tp, kPositive32);
+    m.unless("default", "sharding", key.sharding);
+  }
+  m.unless(0, "bytes", key.bytes);
+  m.unless(0, "group_size", key.group_size);
+  m.unless("", "placement", key.placement);
+  m.unless("", "algorithm", key.algorithm);
+  m.unless("", "protocol", key.protocol);
+  m.unless(0, "channels", key.channels);
+  m.unless("", "kernel_class", key.kernel_class);
+}
+
 Result<CostKey> parse_cost_key(std::string_view json) {
-  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, "cost key", ""));
-  const JsonReader root = document.root();
-  CostKey key;
-  key.kind = read_kind(root.at("kind"));
-  key.subject = root.at("subject").text();
-  key.dtype = root.at("dtype").text_or("");
-  key.samples = root.at("samples").integer32_or(0, kNonNegative32);
-  key.tp = root.at("tp").integer32_or(1, kPositive32);
-  key.sharding = root.at("sharding").text_or("default");
-  key.bytes = root.at("bytes").integer_or(0, kNonNegative);
-  key.group_size = root.at("group_size").integer32_or(0, kNonNegative32);
-  key.placement = root.at("placement").text_or("");
-  key.algorithm = root.at("algorithm").text_or("");
-  key.protocol = root.at("protocol").text_or("");
-  key.channels = root.at("channels").integer32_or(0, kNonNegative32);
-  key.kernel_class = root.at("kernel_class").text_or("");
-  TRIMTAB_TRY_STATUS(document.status());
+  TRIMTAB_TRY(CostKey key, parse_document<CostKey>(json, "cost key", ""));
   return canonical(std::move(key));
 }
 
 std::string to_json(const CostKey& key) {
-  OrderedJson json{{"kind", to_string(key.kind)}, {"subject", key.subject}};
-  if (!key.dtype.empty()) json["dtype"] = key.dtype;
-  if (key.samples != 0) json["samples"] = key.samples;
-  if (key.samples != 0 || key.tp != 1) json["tp"] = key.tp;
-  if (key.samples != 0 || key.sharding != "default") json["sharding"] = key.sharding;
-  if (key.bytes != 0) json["bytes"] = key.bytes;
-  if (key.group_size != 0) json["group_size"] = key.group_size;
-  if (!key.placement.empty()) json["placement"] = key.placement;
-  if (!key.algorithm.empty()) json["algorithm"] = key.algorithm;
-  if (!key.protocol.empty()) json["protocol"] = key.protocol;
-  if (key.channels != 0) json["channels"] = key.channels;
-  if (!key.kernel_class.empty()) json["kernel_class"] = key.kernel_class;
-  return dump(json);
+  return written_document(key, "");
 }
 
 }  // namespace trimtab

@@ -1,19 +1,9 @@
-#include "schema/cost_database.hpp"
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <optional>
-#include <set>
 #include <tuple>
-#include <utility>
 
 #include "costs/batch_insertion.hpp"
-#include "costs/cost_merge.hpp"
-#include "costs/cost_tables.hpp"
-#include "costs/cost_values.hpp"
-#include "costs/origin_findings.hpp"
-#include "schema/database.hpp"
 #include "schema/server_inspection.hpp"
 
 namespace trimtab {
@@ -56,12 +46,6 @@ struct CostDatabase::Implementation {
   Database database;
   KnownRows known = {};
   KeyCount keys = {};
-
-  // All that is there of one moment.
-  template <typename Each>
-  Status read(const CostQuery& query, const Each& each) const {
-    return database.snapshot([&] { return cost_tables::read_values(database, query, each); });
-  }
 };
 
 CostDatabase::CostDatabase(std::unique_ptr<Implementation> implementation)
@@ -106,7 +90,7 @@ Result<std::vector<bool>> CostDatabase::add_batches(std::span<const CostBatch> b
 }
 
 Result<OriginFindings> CostDatabase::compare(const OriginNumbers& said) {
-  return find_of_origin(implementation_->database, said);
+  return cost_tables::find_of_origin(implementation_->database, said);
 }
 
 Result<std::vector<UnfoldedOrigin>> CostDatabase::unfolded_origins(std::int64_t after, std::size_t most) const {
@@ -153,24 +137,6 @@ Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_has
   return result;
 }
 
-Result<std::optional<Cost>> CostDatabase::find(const std::string& fingerprint_hash, const CostKey& key,
-                                               const std::string& source) const {
-  const CostKey known = canonical(key);
-  TRIMTAB_TRY(const auto id, cost_tables::find_key(implementation_->database, known));
-  if (!id) return std::optional<Cost>();
-  std::map<std::string, Statistics> sources;
-  TRIMTAB_TRY_STATUS(
-      implementation_->read({fingerprint_hash, source, std::set<std::int64_t>{*id}},
-                            [&](const CostPlace& place, const Statistics& one) { sources[place.source].merge(one); }));
-  if (sources.empty()) return std::optional<Cost>();
-  if (sources.size() > 1) {
-    return bad_input("the cost " + describe(known) + " is of " + std::to_string(sources.size()) + " sources ('" +
-                     sources.begin()->first + "', '" + sources.rbegin()->first + "', ...): name one");
-  }
-  const auto& [text, statistics] = *sources.begin();
-  return std::optional(Cost{known, statistics, parse_cost_source(text)});
-}
-
 Result<std::vector<CostRow>> CostDatabase::rows() const {
   const Database& database = implementation_->database;
   cost_tables::CostSums merged;
@@ -204,17 +170,6 @@ Result<std::vector<Fingerprint>> CostDatabase::fingerprints() const {
   return result;
 }
 
-Result<std::uint64_t> CostDatabase::cost_count() const {
-  std::uint64_t count = 0;
-  const auto read = [&]() -> Status {
-    TRIMTAB_TRY(const auto places, cost_tables::read_places(implementation_->database));
-    count = places.size();
-    return {};
-  };
-  TRIMTAB_TRY_STATUS(implementation_->database.snapshot(read));
-  return count;
-}
-
 // On a server a lower id may be committed later, and an older copy may have been restored: all keys are counted there.
 Result<std::uint64_t> CostDatabase::key_count() const {
   const Database& database = implementation_->database;
@@ -240,7 +195,7 @@ Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
   Database& ours = implementation_->database;
   std::uint64_t added = 0;
   const auto merge = [&]() -> Status {
-    TRIMTAB_TRY(added, merge_costs(ours, theirs));
+    TRIMTAB_TRY(added, cost_tables::merge_costs(ours, theirs));
     return {};
   };
   // Their writer may go on, we see one moment.

@@ -1,26 +1,11 @@
-#include "costs/cost_merge.hpp"
-
 #include <limits>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "costs/cost_tables.hpp"
-#include "costs/cost_values.hpp"
-#include "costs/single_batches.hpp"
 #include "documents/json_document.hpp"
-#include "schema/fingerprint.hpp"
 
-namespace trimtab {
+namespace trimtab::cost_tables {
 
 namespace {
-
-using cost_tables::CostSums;
-using cost_tables::KeyedCost;
-using cost_tables::Origin;
-using cost_tables::SingleBatch;
 
 class Merge {
  public:
@@ -28,7 +13,7 @@ class Merge {
 
   Result<std::uint64_t> run() {
     TRIMTAB_TRY_STATUS(merge_fingerprints());
-    TRIMTAB_TRY_STATUS(read_keys());
+    TRIMTAB_TRY_STATUS(map_keys());
     TRIMTAB_TRY(const auto origins, theirs_.query("SELECT id, folded, name FROM origins ORDER BY name"));
     for (const Row& row : origins) {
       TRIMTAB_TRY_STATUS(merge_origin({as_integer(row[0]), as_integer(row[1])}, as_text(row[2])));
@@ -46,23 +31,23 @@ class Merge {
         return bad_input(theirs_.name() + ": fingerprint " + quoted_text(as_text(row[0])) +
                          " does not match its hash " + hash(fingerprint) + "; it was not written by this program");
       }
-      TRIMTAB_TRY_STATUS(cost_tables::put_fingerprint(ours_, as_text(row[0]), as_text(row[1])));
+      TRIMTAB_TRY_STATUS(put_fingerprint(ours_, as_text(row[0]), as_text(row[1])));
     }
     return {};
   }
 
   // Their ids of cost keys to ours.
-  Status read_keys() {
-    TRIMTAB_TRY(auto keys, cost_tables::read_keys(theirs_, {}));
+  Status map_keys() {
+    TRIMTAB_TRY(auto keys, read_keys(theirs_, {}));
     std::set<CostKey> all;
     for (auto& [their_id, key] : keys) all.insert(key = canonical(std::move(key)));
-    TRIMTAB_TRY(const auto ids, cost_tables::intern_keys(ours_, all));
+    TRIMTAB_TRY(const auto ids, intern_keys(ours_, all));
     for (const auto& [their_id, key] : keys) keys_[their_id] = ids.at(key);
     return {};
   }
 
   Status merge_origin(const Origin& their, const std::string& name) {
-    TRIMTAB_TRY(auto interned, cost_tables::intern_origins(ours_, {name}));
+    TRIMTAB_TRY(auto interned, intern_origins(ours_, {name}));
     Origin our = interned.at(name);
     TRIMTAB_TRY(std::set<std::int64_t> known, numbers_of(ours_, our));
     const std::uint64_t before = static_cast<std::uint64_t>(our.folded) + known.size();
@@ -70,7 +55,7 @@ class Merge {
     const std::uint64_t kept = static_cast<std::uint64_t>(our.folded) + known.size();
     TRIMTAB_TRY(const std::uint64_t fresh, copy_batches(our, their, known));
     added_ += kept + fresh - before;
-    return kept + fresh > before ? cost_tables::fold(ours_, our) : Status();
+    return kept + fresh > before ? fold(ours_, our) : Status();
   }
 
   // Of the batches that are stored one by one.
@@ -98,7 +83,7 @@ class Merge {
       TRIMTAB_TRY(Statistics statistics, Statistics::decode(as_text(row[3])));
       sums[{as_text(row[0]), key, as_text(row[2])}] = std::move(statistics);
     }
-    return cost_tables::put_costs(ours_, our, sums);
+    return put_costs(ours_, our, sums);
   }
 
   // Returns how many were new. Some at a time, so that memory does not grow with their number.
@@ -106,7 +91,7 @@ class Merge {
     constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
     std::uint64_t copied = 0;
     for (std::int64_t last = -1;;) {
-      TRIMTAB_TRY(auto batches, cost_tables::next_batches(theirs_, their, last, kLast));
+      TRIMTAB_TRY(auto batches, next_batches(theirs_, their, last, kLast));
       if (batches.empty()) return copied;
       last = batches.back().number;
       std::erase_if(batches, [&](const SingleBatch& batch) {
@@ -117,16 +102,16 @@ class Merge {
         TRIMTAB_TRY(batch.costs, translated(batch.costs));
       }
       copied += batches.size();
-      TRIMTAB_TRY_STATUS(cost_tables::insert_batches(ours_, std::move(batches)));
+      TRIMTAB_TRY_STATUS(insert_batches(ours_, std::move(batches)));
     }
   }
 
   Result<std::string> translated(const std::string& costs) const {
-    TRIMTAB_TRY(const auto decoded, cost_tables::decode_costs(costs));
+    TRIMTAB_TRY(const auto decoded, decode_costs(costs));
     std::string text;
     for (const KeyedCost& cost : decoded) {
       TRIMTAB_TRY(const std::int64_t key, our_key(cost.key));
-      cost_tables::append_cost(text, key, cost.statistics);
+      append_cost(text, key, cost.statistics);
     }
     return text;
   }
@@ -159,4 +144,4 @@ Result<std::uint64_t> merge_costs(Database& ours, const Database& theirs) {
   return Merge(ours, theirs).run();
 }
 
-}  // namespace trimtab
+}  // namespace trimtab::cost_tables

@@ -2,7 +2,6 @@
 
 #include <iterator>
 #include <limits>
-#include <utility>
 
 #include "cost_migrations.hpp"
 #include "cost_server_migrations.hpp"
@@ -22,15 +21,35 @@ constexpr const char* kByDigest =
     "sha256(algorithm) || sha256(protocol) || sha256(kernel_class)) = "
     "sha256(sha256(?1) || sha256(?2) || sha256(?3) || sha256(?6) || sha256(?9) || sha256(?10) || sha256(?11) || "
     "sha256(?13))";
+constexpr const char* kKeyColumns =
+    "kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, algorithm, protocol, channels, "
+    "kernel_class";
 // Another writer may have added the same key since it was looked for.
-constexpr const char* kAddKey =
-    "INSERT INTO cost_keys (kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, algorithm, "
-    "protocol, channels, kernel_class) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+constexpr const char* kKeyValues = ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
 
 Result<std::int32_t> int32_of(const Value& value) {
   const std::int64_t number = as_integer(value);
   if (number >= 0 && number <= std::numeric_limits<std::int32_t>::max()) return static_cast<std::int32_t>(number);
   return bad_input("a stored cost key has the number " + std::to_string(number) + ", which is out of range");
+}
+
+// Of a row that begins with the key's id.
+Result<CostKey> parse_key(const Row& row) {
+  CostKey key;
+  TRIMTAB_TRY(key.kind, parse_cost_kind(as_text(row[1])));
+  key.subject = as_text(row[2]);
+  key.dtype = as_text(row[3]);
+  TRIMTAB_TRY(key.samples, int32_of(row[4]));
+  TRIMTAB_TRY(key.tp, int32_of(row[5]));
+  key.sharding = as_text(row[6]);
+  key.bytes = as_integer(row[7]);
+  TRIMTAB_TRY(key.group_size, int32_of(row[8]));
+  key.placement = as_text(row[9]);
+  key.algorithm = as_text(row[10]);
+  key.protocol = as_text(row[11]);
+  TRIMTAB_TRY(key.channels, int32_of(row[12]));
+  key.kernel_class = as_text(row[13]);
+  return key;
 }
 
 Row values_of(const CostKey& key) {
@@ -55,16 +74,13 @@ Error not_found_again(const Database& database, const std::string& what) {
                    " was stored and is not found; the database is damaged. Put a backup in its place");
 }
 
-std::string find_key_in(const Database& database) {
-  return names_server(database.name()) ? std::string(kFindKey) + kByDigest : kFindKey;
-}
-
 // Finds what is there of `keys`; returns the others.
 Result<std::vector<CostKey>> find_keys(const Database& database, const std::vector<CostKey>& keys,
                                        std::map<CostKey, std::int64_t>& ids) {
   Rows arguments;
   for (const CostKey& key : keys) arguments.push_back(values_of(key));
-  TRIMTAB_TRY(const auto found, database.query_each(find_key_in(database), arguments));
+  const std::string sql = names_server(database.name()) ? std::string(kFindKey) + kByDigest : kFindKey;
+  TRIMTAB_TRY(const auto found, database.query_each(sql, arguments));
   std::vector<CostKey> missing;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (found[i].empty()) {
@@ -85,28 +101,19 @@ Migrations migrations() {
           {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)}};
 }
 
-Result<CostKey> parse_key(const Row& row, std::size_t first) {
-  CostKey key;
-  TRIMTAB_TRY(key.kind, parse_cost_kind(as_text(row[first])));
-  key.subject = as_text(row[first + 1]);
-  key.dtype = as_text(row[first + 2]);
-  TRIMTAB_TRY(key.samples, int32_of(row[first + 3]));
-  TRIMTAB_TRY(key.tp, int32_of(row[first + 4]));
-  key.sharding = as_text(row[first + 5]);
-  key.bytes = as_integer(row[first + 6]);
-  TRIMTAB_TRY(key.group_size, int32_of(row[first + 7]));
-  key.placement = as_text(row[first + 8]);
-  key.algorithm = as_text(row[first + 9]);
-  key.protocol = as_text(row[first + 10]);
-  TRIMTAB_TRY(key.channels, int32_of(row[first + 11]));
-  key.kernel_class = as_text(row[first + 12]);
-  return key;
-}
-
-Result<std::optional<std::int64_t>> find_key(const Database& database, const CostKey& key) {
-  TRIMTAB_TRY(const auto rows, database.query(find_key_in(database), values_of(key)));
-  if (rows.empty()) return std::optional<std::int64_t>();
-  return std::optional(as_integer(rows[0][0]));
+Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {
+  std::string sql = std::string("SELECT id, ") + kKeyColumns + " FROM cost_keys";
+  Row arguments;
+  for (const CostKind kind : kinds) {
+    sql += arguments.empty() ? " WHERE kind IN (?" : ", ?";
+    arguments.emplace_back(std::string(to_string(kind)));
+  }
+  TRIMTAB_TRY(const auto rows, database.query(kinds.empty() ? sql : sql + ")", arguments));
+  std::map<std::int64_t, CostKey> keys;
+  for (const Row& row : rows) {
+    TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row));
+  }
+  return keys;
 }
 
 Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const std::set<CostKey>& keys) {
@@ -115,7 +122,8 @@ Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const st
   if (missing.empty()) return ids;
   Rows arguments;
   for (const CostKey& key : missing) arguments.push_back(values_of(key));
-  TRIMTAB_TRY_STATUS(database.execute_each(kAddKey, arguments));
+  TRIMTAB_TRY_STATUS(
+      database.execute_each(std::string("INSERT INTO cost_keys (") + kKeyColumns + kKeyValues, arguments));
   TRIMTAB_TRY(const auto still_missing, find_keys(database, missing, ids));
   if (!still_missing.empty()) return not_found_again(database, "key of " + still_missing.front().subject);
   return ids;

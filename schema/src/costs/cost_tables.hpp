@@ -6,30 +6,19 @@
 // intern_origins() has locked, in the order of their names, until the transaction ends. Keys and fingerprints are only
 // ever added, facts change in one statement.
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "base/result.hpp"
-#include "schema/cost.hpp"
 #include "schema/cost_database.hpp"
 #include "schema/database.hpp"
 
 namespace trimtab::cost_tables {
 
-// Rows that belong together in `costs` begin with these columns, in this order; `parse_key` reads them from `first` on.
-inline constexpr const char* kKeyColumns =
-    "k.kind, k.subject, k.dtype, k.samples, k.tp, k.sharding, k.bytes, k.group_size, k.placement, "
-    "k.algorithm, k.protocol, k.channels, k.kernel_class";
-
 [[nodiscard]] Migrations migrations();
 
-[[nodiscard]] Result<CostKey> parse_key(const Row& row, std::size_t first);
-[[nodiscard]] Result<std::optional<std::int64_t>> find_key(const Database& database, const CostKey& key);
+// Keys by id; of these kinds, or all.
+[[nodiscard]] Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database,
+                                                                const std::vector<CostKind>& kinds);
 // The ids of all of them; those that are new are stored. REQUIRES: canonical keys.
 [[nodiscard]] Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const std::set<CostKey>& keys);
 
@@ -56,6 +45,44 @@ using CostSums = std::map<CostPlace, Statistics>;
 [[nodiscard]] Status put_costs(Database& database, const Origin& origin, const CostSums& sums);
 [[nodiscard]] Status put_fingerprint(Database& database, const std::string& hash, const std::string& json);
 
+// Batches that are not folded: one row each, with their costs as text.
+
+// One cost of a batch, as in its row's text: the key's id in this database.
+struct KeyedCost {
+  std::int64_t key = 0;
+  Statistics statistics;
+};
+
+struct SingleBatch {
+  std::int64_t origin = 0;
+  std::int64_t number = 0;
+  std::string fingerprint;  // hash
+  std::string source;
+  std::string costs;  // text
+};
+
+// One line: the key's id, a space, the statistics.
+void append_cost(std::string& costs, std::int64_t key, const Statistics& statistics);
+// Of the keys that are wanted; unset = of all.
+[[nodiscard]] Result<std::vector<KeyedCost>> decode_costs(std::string_view costs,
+                                                          const std::function<bool(std::int64_t key)>& wanted = {});
+
+// REQUIRES: none of them is there.
+[[nodiscard]] Status insert_batches(Database& database, std::vector<SingleBatch> batches);
+// Which of an origin's batches after `after`, up to and with `last`, are there; in their order, at most 64 of them.
+[[nodiscard]] Result<std::vector<SingleBatch>> next_batches(const Database& database, const Origin& origin,
+                                                            std::int64_t after, std::int64_t last);
+
+// What is wanted; what is empty or unset wants everything.
+struct CostQuery {
+  std::string fingerprint;  // hash
+  std::string source;
+  std::optional<std::set<std::int64_t>> keys;
+};
+using EachValue = std::function<void(const CostPlace&, const Statistics&)>;
+// Calls `each` with every value, in no order and several times a place; the caller holds a snapshot.
+[[nodiscard]] Status read_values(const Database& database, const CostQuery& query, const EachValue& each);
+
 // Adds the origin's batches that follow on the folded ones without a gap to the folded sums. Changes no cost. `origin`
 // is as interned in this transaction.
 [[nodiscard]] Status fold(Database& database, const Origin& origin);
@@ -66,5 +93,11 @@ using CostSums = std::map<CostPlace, Statistics>;
 // As CostDatabase::unfolded_origins().
 [[nodiscard]] Result<std::vector<UnfoldedOrigin>> unfolded_origins(const Database& database, std::int64_t after,
                                                                    std::size_t most);
+
+// As CostDatabase::compare(). Writes only where batches are lost, in a transaction of its own.
+[[nodiscard]] Result<OriginFindings> find_of_origin(Database& database, const OriginNumbers& said);
+// The union of two cost databases (schema/README.md, "Batches and merging"): adds all of `theirs` to `ours`, inside the
+// caller's transactions on both. Returns the number of new batches.
+[[nodiscard]] Result<std::uint64_t> merge_costs(Database& ours, const Database& theirs);
 
 }  // namespace trimtab::cost_tables

@@ -1,19 +1,49 @@
-#include "costs/cost_values.hpp"
+// What a cost database holds of some costs: the folded sums, and the batches that are not folded yet.
 
-#include <utility>
+#include <charconv>
 
-#include "costs/single_batches.hpp"
+#include "costs/cost_tables.hpp"
 
 namespace trimtab::cost_tables {
 
 namespace {
 
-using EachValue = std::function<void(const CostPlace&, const Statistics&)>;
+// Rows that are in memory at once.
+constexpr std::int64_t kAtOnce = 64;
+constexpr const char* kColumns = "SELECT origin, number, COALESCE(fingerprint || '', ''), source, costs FROM batches ";
 
-std::string placeholders(std::size_t count) {
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) text += i == 0 ? "?" : ", ?";
-  return text;
+SingleBatch batch_of(Row& row) {
+  return {as_integer(row[0]), as_integer(row[1]), as_text(row[2]), as_text(row[3]),
+          std::move(std::get<std::string>(row[4]))};
+}
+
+std::vector<SingleBatch> batches_of(Rows rows) {
+  std::vector<SingleBatch> batches;
+  for (Row& row : rows) batches.push_back(batch_of(row));
+  return batches;
+}
+
+Error damaged(std::string_view line) {
+  return bad_input("a stored batch has the cost '" + std::string(line.substr(0, 80)) +
+                   "', which is no key and statistics; the database is damaged");
+}
+
+// Takes a line off the front, without its end.
+Result<std::string_view> take_line(std::string_view& costs) {
+  const std::size_t end = costs.find('\n');
+  if (end == std::string_view::npos) return damaged(costs);
+  const std::string_view line = costs.substr(0, end);
+  costs.remove_prefix(end + 1);
+  return line;
+}
+
+// Takes the key off the front of a line.
+Result<std::int64_t> take_key(std::string_view& line) {
+  std::int64_t key = 0;
+  const auto [end, failure] = std::from_chars(line.data(), line.data() + line.size(), key);
+  if (failure != std::errc{} || end == line.data() + line.size() || *end != ' ') return damaged(line);
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()) + 1);
+  return key;
 }
 
 bool wants(const CostQuery& query, std::int64_t key) {
@@ -28,7 +58,6 @@ Status read_folded(const Database& database, const CostQuery& query, const EachV
     arguments.push_back(std::move(value));
   };
   if (!query.fingerprint.empty()) restrict_to("fingerprint", query.fingerprint);
-  if (query.keys && query.keys->size() == 1) restrict_to("cost_key", *query.keys->begin());
   if (!query.source.empty()) restrict_to("source", query.source);
   TRIMTAB_TRY(const auto rows, database.query(sql, arguments));
   for (const Row& row : rows) {
@@ -40,12 +69,76 @@ Status read_folded(const Database& database, const CostQuery& query, const EachV
   return {};
 }
 
+// Calls `each` with the batches that have costs, some at a time.
+Status read_batches(const Database& database, const CostQuery& query,
+                    const std::function<Status(const SingleBatch&)>& each) {
+  std::string sql = std::string(kColumns) + "WHERE (origin, number) > (?1, ?2) AND costs <> ''";
+  Row arguments{std::int64_t{0}, std::int64_t{-1}, kAtOnce};
+  std::string place = "?4";
+  if (!query.fingerprint.empty()) {
+    sql += " AND fingerprint = " + std::exchange(place, "?5");
+    arguments.emplace_back(query.fingerprint);
+  }
+  if (!query.source.empty()) {
+    sql += " AND source = " + place;
+    arguments.emplace_back(query.source);
+  }
+  sql += " ORDER BY origin, number LIMIT ?3";
+  for (;;) {
+    TRIMTAB_TRY(auto rows, database.query(sql, arguments));
+    const std::vector<SingleBatch> batches = batches_of(std::move(rows));
+    for (const SingleBatch& batch : batches) TRIMTAB_TRY_STATUS(each(batch));
+    if (batches.size() < static_cast<std::size_t>(kAtOnce)) return {};
+    arguments[0] = batches.back().origin;
+    arguments[1] = batches.back().number;
+  }
+}
+
 }  // namespace
+
+void append_cost(std::string& costs, std::int64_t key, const Statistics& statistics) {
+  costs += std::to_string(key);
+  costs += ' ';
+  costs += statistics.encode();
+  costs += '\n';
+}
+
+Result<std::vector<KeyedCost>> decode_costs(std::string_view costs, const std::function<bool(std::int64_t)>& wanted) {
+  std::vector<KeyedCost> decoded;
+  while (!costs.empty()) {
+    TRIMTAB_TRY(std::string_view line, take_line(costs));
+    TRIMTAB_TRY(const std::int64_t key, take_key(line));
+    if (wanted && !wanted(key)) continue;
+    TRIMTAB_TRY(Statistics statistics, Statistics::decode(line));
+    decoded.push_back({key, std::move(statistics)});
+  }
+  return decoded;
+}
+
+Status insert_batches(Database& database, std::vector<SingleBatch> batches) {
+  Rows arguments;
+  for (SingleBatch& batch : batches) {
+    Value fingerprint = std::monostate{};
+    if (!batch.costs.empty()) fingerprint = std::move(batch.fingerprint);
+    arguments.push_back(
+        {batch.origin, batch.number, std::move(fingerprint), std::move(batch.source), std::move(batch.costs)});
+  }
+  return database.execute_each(
+      "INSERT INTO batches (origin, number, fingerprint, source, costs) VALUES (?, ?, ?, ?, ?)", arguments);
+}
+
+Result<std::vector<SingleBatch>> next_batches(const Database& database, const Origin& origin, std::int64_t after,
+                                              std::int64_t last) {
+  TRIMTAB_TRY(auto rows, database.query(std::string(kColumns) + "WHERE origin = ? AND number > ? AND number <= ? "
+                                                                "ORDER BY number LIMIT ?",
+                                        {origin.id, after, last, kAtOnce}));
+  return batches_of(std::move(rows));
+}
 
 Status read_values(const Database& database, const CostQuery& query, const EachValue& each) {
   TRIMTAB_TRY_STATUS(read_folded(database, query, each));
   const auto wanted = [&](std::int64_t key) { return wants(query, key); };
-  return read_batches(database, {query.fingerprint, query.source}, [&](const SingleBatch& batch) -> Status {
+  return read_batches(database, query, [&](const SingleBatch& batch) -> Status {
     TRIMTAB_TRY(const auto costs, decode_costs(batch.costs, wanted));
     CostPlace place{batch.fingerprint, 0, batch.source};
     for (const KeyedCost& cost : costs) {
@@ -54,36 +147,6 @@ Status read_values(const Database& database, const CostQuery& query, const EachV
     }
     return {};
   });
-}
-
-Result<std::set<CostPlace>> read_places(const Database& database) {
-  std::set<CostPlace> places;
-  TRIMTAB_TRY(const auto rows, database.query("SELECT DISTINCT fingerprint, cost_key, source FROM costs"));
-  for (const Row& row : rows) places.insert({as_text(row[0]), as_integer(row[1]), as_text(row[2])});
-  const auto add = [&](const SingleBatch& batch) -> Status {
-    TRIMTAB_TRY(const auto keys, decode_keys(batch.costs));
-    CostPlace place{batch.fingerprint, 0, batch.source};
-    for (const std::int64_t key : keys) {
-      place.key = key;
-      places.insert(place);
-    }
-    return {};
-  };
-  TRIMTAB_TRY_STATUS(read_batches(database, {}, add));
-  return places;
-}
-
-Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {
-  std::string sql = std::string("SELECT k.id, ") + kKeyColumns + " FROM cost_keys k";
-  Row arguments;
-  if (!kinds.empty()) sql += " WHERE k.kind IN (" + placeholders(kinds.size()) + ")";
-  for (const CostKind kind : kinds) arguments.emplace_back(std::string(to_string(kind)));
-  TRIMTAB_TRY(const auto rows, database.query(sql, arguments));
-  std::map<std::int64_t, CostKey> keys;
-  for (const Row& row : rows) {
-    TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row, 1));
-  }
-  return keys;
 }
 
 }  // namespace trimtab::cost_tables

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "base/check.hpp"
-#include "documents/json_reader.hpp"
+#include "documents/members.hpp"
 
 namespace trimtab {
 
@@ -16,32 +15,7 @@ constexpr std::string_view kLevels[] = {"intra_node", "inter_node"};
 // Keeps sums of devices far from the end of an int32.
 constexpr IntegerLimits kDevices{1, 65536, "a number of devices between 1 and 65536"};
 constexpr std::size_t kMaxNodes = 16384;
-constexpr double kLeastSpeed = 0.001;
-
-double read_speed(const JsonReader& in) {
-  const double speed = in.number();
-  if (speed < kLeastSpeed) in.fail("a share of a device's speed, 0.001 or more");
-  return std::max(speed, kLeastSpeed);
-}
-
-double read_share(const JsonReader& in) {
-  const double share = in.number();
-  if (share < kLeastSpeed) in.fail("a share of a link's bandwidth, 0.001 or more");
-  return std::max(share, kLeastSpeed);
-}
-
-Node read_node(const JsonReader& in, std::set<std::string>& names) {
-  Node node;
-  node.name = in.at("name").text();
-  node.fingerprint = in.at("fingerprint").text_or("");
-  node.devices = in.at("devices").integer32_or(1, kDevices);
-  node.memory_bytes = in.at("memory_bytes").integer(kNonNegative);
-  node.host_memory_bytes = in.at("host_memory_bytes").integer_or(0, kNonNegative);
-  in.at("speeds").each([&](const JsonReader& speed) { node.speeds.push_back(read_speed(speed)); });
-  if (std::cmp_greater(node.speeds.size(), node.devices)) in.at("speeds").fail("at most one number for each device");
-  if (!names.insert(node.name).second) in.at("name").refuse("another node is already called \"" + node.name + "\"");
-  return node;
-}
+constexpr double kLeastShare = 0.001;
 
 std::string read_node_name(const JsonReader& in, const std::set<std::string>& names) {
   std::string name = in.text();
@@ -56,7 +30,10 @@ Link read_link(const JsonReader& in, const std::set<std::string>& names) {
     if (between.is_tuple(2, "the names of two nodes")) {
       link.between.emplace(read_node_name(between.element(0), names), read_node_name(between.element(1), names));
     }
-    if (const JsonReader share = in.at("share"); share.present()) link.share = read_share(share);
+    if (const JsonReader share = in.at("share"); share.present()) {
+      link.share = share.number();
+      if (link.share < kLeastShare) share.fail("a share of a link's bandwidth, 0.001 or more");
+    }
     link.added_latency_us = in.at("added_latency_us").signed_number_or(0);
   } else if (const JsonReader level = in.at("level"); level.present()) {
     link.level = kLevels[level.choice_or(0, kLevels)];
@@ -66,20 +43,6 @@ Link read_link(const JsonReader& in, const std::set<std::string>& names) {
   link.bandwidth_bytes_per_s = in.at("bandwidth_bytes_per_s").number_or(0);
   link.latency_us = in.at("latency_us").number_or(0);
   return link;
-}
-
-OrderedJson write_link(const Link& link) {
-  OrderedJson json = OrderedJson::object();
-  if (link.between) {
-    json["between"] = {link.between->first, link.between->second};
-  } else {
-    json["level"] = link.level;
-  }
-  if (link.bandwidth_bytes_per_s != 0) json["bandwidth_bytes_per_s"] = link.bandwidth_bytes_per_s;
-  if (link.latency_us != 0) json["latency_us"] = link.latency_us;
-  if (link.share != 0) json["share"] = link.share;
-  if (link.added_latency_us != 0) json["added_latency_us"] = link.added_latency_us;
-  return json;
 }
 
 }  // namespace
@@ -101,32 +64,61 @@ std::int32_t Cluster::node_of(std::int32_t device) const {
   return 0;
 }
 
+template <typename M>
+void members(M& m, Of<Node> auto& node) {
+  m.needed("name", node.name);
+  m.always("fingerprint", node.fingerprint);
+  m.always("devices", node.devices, kDevices);
+  m.needed("memory_bytes", node.memory_bytes);
+  m.unless(0, "host_memory_bytes", node.host_memory_bytes);
+  m.unless({}, "speeds", node.speeds);
+  if constexpr (M::kReads) {
+    const auto slow = std::ranges::find_if(node.speeds, [](double speed) { return speed < kLeastShare; });
+    const JsonReader speeds = m.in.at("speeds");
+    if (slow != node.speeds.end()) {
+      speeds.element(static_cast<std::size_t>(slow - node.speeds.begin()))
+          .fail("a share of a device's speed, 0.001 or more");
+    }
+    if (std::cmp_greater(node.speeds.size(), node.devices)) speeds.fail("at most one number for each device");
+  }
+}
+
+void members(auto& m, Of<Link> auto& link) {
+  if (link.between) {
+    m.always("between", *link.between);
+  } else {
+    m.always("level", link.level);
+  }
+  m.unless(0, "bandwidth_bytes_per_s", link.bandwidth_bytes_per_s);
+  m.unless(0, "latency_us", link.latency_us);
+  m.unless(0, "share", link.share);
+  m.unless(0, "added_latency_us", link.added_latency_us);
+}
+
+template <typename M>
+void members(M& m, Of<Cluster> auto& cluster) {
+  m.list("nodes", cluster.nodes);
+  if constexpr (M::kReads) {
+    std::set<std::string> names;
+    const JsonReader nodes = m.in.at("nodes");
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+      const std::string& name = cluster.nodes[i].name;
+      if (names.insert(name).second) continue;
+      nodes.element(i).at("name").refuse("another node is already called \"" + name + "\"");
+    }
+    if (nodes.size() > kMaxNodes) nodes.fail("at most " + std::to_string(kMaxNodes) + " nodes");
+    m.in.at("links").each([&](const JsonReader& in) { cluster.links.push_back(read_link(in, names)); });
+  } else {
+    m.always("links", cluster.links);
+  }
+}
+
 Result<Cluster> parse_cluster(std::string_view json, std::string_view source) {
-  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, source, kSchema));
-  const JsonReader root = document.root();
-  Cluster cluster;
-  std::set<std::string> names;
-  const JsonReader nodes = root.at("nodes");
-  nodes.each_required([&](const JsonReader& in) { cluster.nodes.push_back(read_node(in, names)); });
-  if (nodes.size() > kMaxNodes) nodes.fail("at most " + std::to_string(kMaxNodes) + " nodes");
-  root.at("links").each([&](const JsonReader& in) { cluster.links.push_back(read_link(in, names)); });
-  TRIMTAB_TRY_STATUS(document.status());
-  return cluster;
+  return parse_document<Cluster>(json, source, kSchema);
 }
 
 std::string to_json(const Cluster& cluster) {
-  OrderedJson json{{"schema", kSchema}, {"nodes", OrderedJson::array()}, {"links", OrderedJson::array()}};
-  for (const Node& node : cluster.nodes) {
-    OrderedJson out{{"name", node.name},
-                    {"fingerprint", node.fingerprint},
-                    {"devices", node.devices},
-                    {"memory_bytes", node.memory_bytes}};
-    if (node.host_memory_bytes != 0) out["host_memory_bytes"] = node.host_memory_bytes;
-    if (!node.speeds.empty()) out["speeds"] = node.speeds;
-    json["nodes"].push_back(std::move(out));
-  }
-  for (const Link& link : cluster.links) json["links"].push_back(write_link(link));
-  return dump(json);
+  return written_document(cluster, kSchema);
 }
 
 }  // namespace trimtab

@@ -1,38 +1,27 @@
 #include "schema/fingerprint.hpp"
 
-#include <utility>
-
-#include "documents/json_reader.hpp"
+#include "documents/members.hpp"
 #include "schema/hash64.hpp"
 
 namespace trimtab {
 
+void members(auto& m, Of<Fingerprint> auto& fingerprint) {
+  m.always("device", fingerprint.device);
+  m.always("environment", fingerprint.environment);
+  m.always("fabric", fingerprint.fabric);
+  m.always("software", fingerprint.software);
+}
+
 std::string to_json(const Fingerprint& fingerprint) {
-  const Json json{{"device", fingerprint.device},
-                  {"software", fingerprint.software},
-                  {"fabric", fingerprint.fabric},
-                  {"environment", fingerprint.environment}};
-  return dump(json);
+  return written_document(fingerprint, "");
 }
 
 std::string hash(const Fingerprint& fingerprint) {
   return hash64_hex(to_json(fingerprint));
 }
 
-bool near(const Fingerprint& a, const Fingerprint& b) {
-  return a.device == b.device && a.fabric == b.fabric && a.environment == b.environment && a.software != b.software;
-}
-
 Result<Fingerprint> parse_fingerprint(std::string_view json, std::string_view source) {
-  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, source, ""));
-  const JsonReader root = document.root();
-  Fingerprint fingerprint;
-  fingerprint.device = root.at("device").text_map();
-  fingerprint.software = root.at("software").text_map();
-  fingerprint.fabric = root.at("fabric").text_map();
-  fingerprint.environment = root.at("environment").text_map();
-  TRIMTAB_TRY_STATUS(document.status());
-  return fingerprint;
+  return parse_document<Fingerprint>(json, source, "");
 }
 
 NamedFingerprint::NamedFingerprint(const Fingerprint& fingerprint) {

@@ -1,16 +1,142 @@
+// All keys of job.toml, its reader, and the files that it names.
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
+#include <fstream>
+#include <iterator>
 
 #include "documents/job_names.hpp"
-#include "schema/job.hpp"
+#include "documents/json_document.hpp"
 #include "schema/job_settings.hpp"
+#include "schema/model.hpp"
+#include "schema/plan.hpp"
 
 namespace trimtab {
 
 namespace {
+
+using Row = Setting<ParsedJob>;
+
+constexpr const char* kKnobHelp[] = {
+    "stages one after the other",
+    "stages of different numbers of operators",
+    "samples of a microbatch",
+    "replicas of a stage",
+    "activations that are computed again",
+    "the first microbatches of a step forwarded in halves",
+    "several ranks share each operator. True where the `target`, not the trainer, honours it",
+    "replicas share optimizer states, gradients or parameters. True likewise",
+    "with tensor_parallel: a microbatch in two parts, one computing beside the other's sums",
+    "H3T's, of whole layers, with the optimizer on the host"};
+static_assert(std::size(kKnobHelp) == std::size(kKnobs));
+
+template <typename Member>
+auto of(Member member) {
+  return within(&ParsedJob::job, member);
+}
+
+template <typename Outer, typename Inner>
+auto of(Outer outer, Inner inner) {
+  return within(of(outer), inner);
+}
+
+SettingKind<Nanoseconds> seconds() {
+  return seconds_setting("a positive number of seconds, at most 1e7",
+                         [](double given) { return given >= 1e-9 && given <= kMaxDeadlineSeconds; });
+}
+
+bool is_look_time(double seconds) {
+  return seconds >= 0 && seconds <= kMaxDeadlineSeconds && is_look_period(Nanoseconds(std::llround(seconds * 1e9)));
+}
+
+// A table of any names.
+Row free_texts(const std::string& name, std::map<std::string, std::string> Job::*texts, const std::string& help) {
+  return {{name + ".*", {GivenSetting::Type::kText}, "TEXT", "a text in quotes", "none", help},
+          [texts](ParsedJob& parsed, const GivenSetting& given) {
+            (parsed.job.*texts)[given.key] = given.text;
+            return Status();
+          }};
+}
+
+std::vector<Row> top() {
+  constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
+  return {
+      // Read before all else: the keys of another version may mean something else.
+      {{"schema",
+        {GivenSetting::Type::kText},
+        "WORD",
+        "\"" + std::string(kJobSchema) + "\"",
+        "none: needed",
+        "the version of this format"},
+       [](ParsedJob&, const GivenSetting&) { return Status(); }},
+      {"name", text_setting("NAME", kJobNameRule, is_job_name), of(&Job::name), "the job's name", "none: needed"},
+      {"mode", choice_setting(kJobModes), of(&Job::mode), "what the coordinator may do"},
+      {"delivery", choice_setting(kDeliveries), of(&Job::delivery),
+       "whether the job changes its plan while it runs, or is started anew"},
+      {"world_size", integer_setting(1, kMaxWorldSize), of(&Job::world_size), "how many ranks"},
+      {"memory_limit", size_setting(1), of(&Job::memory_limit),
+       "what a rank may take of its device, enforced. The device's own where that is less", "the device's own"},
+      {"steps", integer_setting(0, kMany), of(&Job::steps), "steps that the job is going to train"},
+      {"elastic", flag_setting(), of(&Job::elastic),
+       "goes on with fewer ranks when a node is lost for good, and with more when one joins"},
+      {"target", text_setting("NAME"), of(&Job::target), "the framework that runs the plans",
+       "none: the job reads plan.json"},
+      {"strategy", text_setting("NAME"), of(&Job::strategy), "what searches its plans",
+       "aceso, or unified with memory_switches"},
+      {"checkpoint", path_setting(), of(&Job::checkpoint), "where the job saves and resumes. Needed to restart it"},
+      {"walltime_s", seconds(), of(&Job::walltime),
+       "from the job's begin. Trials that would end after it are not begun", "none: no end"},
+      {"hang_s", seconds(), of(&Job::hang), "ranks that are silent for longer outside of trials count as hung"},
+      {"class", word_setting(kChangeClasses), of(&Job::change_class),
+       "the most that a change of plan may do to what is learnt"},
+      {"initial_plan", path_setting(), &ParsedJob::initial_plan_path, "the plan to begin with",
+       "an even pipeline, full recompute, microbatch 1"},
+      {"model", path_setting(), &ParsedJob::model_path, "model.json, instead of commands.describe"},
+      {"working_directory", path_setting(), of(&Job::working_directory), "where commands are run", "the file's own"}};
+}
+
+std::vector<Row> rest() {
+  return {
+      {"trials.deadline_s", seconds(), of(&Job::trials, &TrialSettings::deadline),
+       "for each part of a change of plan, and for the ranks' silence in a trial"},
+      {"trials.look_every_s", seconds_setting(kLookRule, is_look_time), of(&Job::trials, &TrialSettings::look_every),
+       "how often the hardware is looked at while the job trains. 0 = never"},
+      {"trials.minimum_gain", number_setting("SHARE", kGainRule, is_gain),
+       of(&Job::trials, &TrialSettings::minimum_gain),
+       "of a step's time: what a plan must promise, at best, to be tried"},
+      {"trials.overhead", number_setting("SHARE", kOverheadRule, is_overhead),
+       of(&Job::trials, &TrialSettings::overhead), "of the job's time: what tuning may cost"},
+      {"trials.after", choice_setting(kAfterTuning), of(&Job::trials, &TrialSettings::stop_after),
+       "what becomes of the job once it is tuned"},
+      {"crashes.limit", integer_setting(0, kMaxCrashes), of(&Job::crashes, &CrashSettings::limit),
+       "a plan that crashes more often is given up"},
+      {"crashes.within_s", seconds(), of(&Job::crashes, &CrashSettings::within),
+       "a crash counts until so much time has passed"},
+      {"crashes.within_steps", integer_setting(0, kMaxCrashSteps), of(&Job::crashes, &CrashSettings::within_steps),
+       "and until so many steps have been trained"}};
+}
+
+std::vector<Row> tables() {
+  std::vector<Row> rows;
+  for (const CommandName& one : kCommands) {
+    rows.push_back({"commands." + std::string(one.name), arguments_setting(), of(one.arguments), one.help});
+  }
+  rows.push_back(free_texts("environment", &Job::environment, "added to the environment of each command"));
+  rows.push_back(free_texts("software", &Job::software, "what the job runs on, part of the fingerprint of its costs"));
+  for (std::size_t i = 0; i < std::size(kKnobs); ++i) {
+    rows.push_back(
+        {"knobs." + std::string(kKnobs[i].name), flag_setting(), of(&Job::knobs, kKnobs[i].knob), kKnobHelp[i]});
+  }
+  for (const TrialCount& one : kTrialCounts) {
+    rows.push_back({"trials." + std::string(one.name), integer_setting(one.low, 1'000'000), of(&Job::trials, one.count),
+                    one.help});
+  }
+  return rows;
+}
 
 const GivenSetting* find(const std::vector<GivenSetting>& all, std::string_view name) {
   const auto found = std::ranges::find(all, name, &GivenSetting::name);
@@ -63,7 +189,32 @@ Status check_complete(const ParsedJob& parsed, std::string_view source) {
   return {};
 }
 
+Result<std::string> read_file(const std::string& path, const std::string& what) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return bad_input(path + " is a directory; " + what + " is a file");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::array<char, 65536> part{};
+  while (file && text.size() <= kMaxDocumentBytes) {
+    file.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.is_open() || file.bad()) {
+    return bad_input("cannot read " + what + " " + path + ": " + std::strerror(errno != 0 ? errno : EIO));
+  }
+  if (text.size() > kMaxDocumentBytes) {
+    return bad_input(path + " has more than " + std::to_string(kMaxDocumentBytes) + " bytes: this is not " + what);
+  }
+  return text;
+}
+
 }  // namespace
+
+const SettingTable<ParsedJob>& job_settings() {
+  static const SettingTable<ParsedJob> kTable(SettingSources::kFile, {top(), tables(), rest()});
+  return kTable;
+}
 
 Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source, const std::string& directory) {
   TRIMTAB_TRY(const std::vector<GivenSetting> all, read_toml(toml, source, directory));
@@ -74,6 +225,20 @@ Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source,
   settle_knobs(all, parsed.job);
   TRIMTAB_TRY_STATUS(check_complete(parsed, source));
   return parsed;
+}
+
+Result<Job> load_job(const std::string& path) {
+  TRIMTAB_TRY(const std::string toml, read_file(path, "the job file"));
+  TRIMTAB_TRY(ParsedJob parsed, parse_job_toml(toml, path, std::filesystem::path(path).parent_path().string()));
+  if (!parsed.initial_plan_path.empty()) {
+    TRIMTAB_TRY(parsed.job.initial_plan_json, read_file(parsed.initial_plan_path, "the initial plan"));
+    TRIMTAB_TRY(const Plan plan, parse_plan(parsed.job.initial_plan_json, parsed.initial_plan_path));
+  }
+  if (!parsed.model_path.empty()) {
+    TRIMTAB_TRY(parsed.job.model_json, read_file(parsed.model_path, "the model"));
+    TRIMTAB_TRY(const Model model, parse_model(parsed.job.model_json, parsed.model_path));
+  }
+  return std::move(parsed.job);
 }
 
 }  // namespace trimtab

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "schema/json_nesting.hpp"
 
@@ -129,6 +127,29 @@ std::string dump(const Json& json) {
 
 std::string dump(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+bool json_nested_within(std::string_view json, std::size_t levels) {
+  std::size_t open = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char byte = json[i];
+    if (in_text) {
+      if (byte == '\\') ++i;
+      if (byte == '"') in_text = false;
+    } else if (byte == '"') {
+      in_text = true;
+    } else if (byte == '[' || byte == '{') {
+      if (++open > levels) return false;
+    } else if ((byte == ']' || byte == '}') && open > 0) {
+      --open;
+    }
+  }
+  return true;
+}
+
+std::string json_nesting_refusal() {
+  return "nested deeper than " + std::to_string(kMaxJsonLevels) + " levels";
 }
 
 }  // namespace trimtab

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace trimtab {
 
@@ -103,10 +102,6 @@ std::string JsonReader::text() const {
   return {};
 }
 
-std::string JsonReader::text_or(std::string_view otherwise) const {
-  return present() ? text() : std::string(otherwise);
-}
-
 std::int64_t JsonReader::integer(const IntegerLimits& limits) const {
   // A float stands for an integer where it is one exactly: some writers know no other number.
   constexpr double kExactFloat = 9007199254740992.0;
@@ -198,12 +193,6 @@ void JsonReader::each_member(const std::function<void(const std::string&, JsonRe
 std::vector<std::string> JsonReader::texts() const {
   std::vector<std::string> result;
   each([&](const JsonReader& item) { result.push_back(item.text()); });
-  return result;
-}
-
-std::map<std::string, std::string> JsonReader::text_map() const {
-  std::map<std::string, std::string> result;
-  each_member([&](const std::string& name, const JsonReader& item) { result[name] = item.text(); });
   return result;
 }
 

@@ -4,17 +4,11 @@
 // failure every read gives a harmless default, so that a parser reads straight through and asks for the error once, at
 // the end. Readers are small values that point into their JsonDocument, which must outlive them.
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.hpp"
 #include "documents/json_document.hpp"
 
 namespace trimtab {
@@ -60,7 +54,6 @@ class JsonReader {
   [[nodiscard]] bool is_null() const;
 
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] std::string text_or(std::string_view otherwise) const;
   [[nodiscard]] std::int64_t integer(const IntegerLimits& limits) const;
   [[nodiscard]] std::int64_t integer_or(std::int64_t otherwise, const IntegerLimits& limits) const;
   [[nodiscard]] std::int32_t integer32(const IntegerLimits& limits) const;
@@ -83,7 +76,6 @@ class JsonReader {
   void each_required(const std::function<void(JsonReader)>& visit) const;
   void each_member(const std::function<void(const std::string&, JsonReader)>& visit) const;
   [[nodiscard]] std::vector<std::string> texts() const;
-  [[nodiscard]] std::map<std::string, std::string> text_map() const;
   // Fails unless this is an array of exactly `count`; elements by index.
   [[nodiscard]] bool is_tuple(std::size_t count, const char* expected) const;
   [[nodiscard]] JsonReader element(std::size_t index) const;

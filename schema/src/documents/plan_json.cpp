@@ -1,10 +1,10 @@
-#include "schema/plan.hpp"
 
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "documents/json_reader.hpp"
+#include "documents/members.hpp"
 #include "documents/plan_names.hpp"
+#include "schema/hash64.hpp"
 
 namespace trimtab {
 
@@ -32,133 +32,184 @@ std::vector<Range> read_ranges(const JsonReader& array, const Range& operators) 
   return normalized(std::move(ranges));
 }
 
-Switches read_switches(const JsonReader& in, const Range& operators) {
-  Switches switches;
-  for (const auto& [name, ranges] : kSwitchRanges) switches.*ranges = read_ranges(in.at(name), operators);
-  switches.offload_optimizer = in.at("offload_optimizer").flag_or(false);
-  return switches;
-}
-
-Segment read_segment(const JsonReader& in) {
-  Segment segment;
-  segment.operators = read_range(in.at("operators"));
-  if (segment.operators.size() == 0) in.at("operators").refuse("a segment needs at least one operator");
-  segment.dp = in.at("dp").integer32_or(1, kPositive32);
-  segment.tp = in.at("tp").integer32_or(1, kPositive32);
-  segment.cp = in.at("cp").integer32_or(1, kPositive32);
-  segment.sharded = static_cast<ShardedLevel>(in.at("sharded").choice_or(0, kShardedLevels));
-  segment.sharded_degree = in.at("sharded_degree").integer32_or(0, kNonNegative32);
-  segment.tp_consecutive = in.at("tp_consecutive").flag_or(true);
-  segment.recompute = read_ranges(in.at("recompute"), segment.operators);
-  segment.alternate_dimension = read_ranges(in.at("alternate_dimension"), segment.operators);
-  segment.switches = read_switches(in.at("switches"), segment.operators);
-  return segment;
-}
-
-Stage read_stage(const JsonReader& in) {
-  Stage stage;
-  in.at("devices").each_required([&](const JsonReader& item) {
-    const std::int32_t device = item.integer32(kNonNegative32);
-    if (std::find(stage.devices.begin(), stage.devices.end(), device) != stage.devices.end()) {
-      item.refuse("device " + std::to_string(device) + " is named twice in this stage");
-    }
-    stage.devices.push_back(device);
-  });
-  in.at("segments").each_required([&](const JsonReader& item) {
-    const Segment segment = read_segment(item);
-    if (!stage.segments.empty() && stage.segments.back().operators.end != segment.operators.begin) {
-      item.at("operators")
-          .refuse("the segment before ends at operator " + std::to_string(stage.segments.back().operators.end) +
-                  ", but this begins at " + std::to_string(segment.operators.begin) +
-                  "; segments of a stage are consecutive");
-    }
-    stage.segments.push_back(segment);
-  });
-  return stage;
-}
-
-Schedule read_schedule(const JsonReader& in) {
-  Schedule schedule;
-  schedule.kind = static_cast<ScheduleKind>(in.at("kind").choice_or(0, kScheduleKinds));
-  schedule.transfers = static_cast<Transfers>(in.at("transfers").choice_or(1, kTransfers));
-  schedule.sliced_microbatches = in.at("sliced_microbatches").integer32_or(0, kNonNegative32);
-  schedule.sub_batches = in.at("sub_batches").integer32_or(1, kPositive32);
-  schedule.cross_pass = in.at("cross_pass").flag_or(false);
-  schedule.recompute_after_communication = in.at("recompute_after_communication").flag_or(false);
-  return schedule;
-}
-
-OrderedJson write_range(const Range& range) {
-  return OrderedJson::array({range.begin, range.end});
-}
-
-void write_ranges(OrderedJson& json, std::string_view name, const std::vector<Range>& ranges) {
-  for (const Range& range : ranges) json[std::string(name)].push_back(write_range(range));
-}
-
-OrderedJson write_segment(const Segment& segment) {
-  OrderedJson json{{"operators", write_range(segment.operators)}, {"dp", segment.dp}, {"tp", segment.tp}};
-  if (segment.cp != 1) json["cp"] = segment.cp;
-  json["sharded"] = name_of(segment.sharded, kShardedLevels);
-  if (segment.sharded_degree != 0) json["sharded_degree"] = segment.sharded_degree;
-  if (!segment.tp_consecutive) json["tp_consecutive"] = false;
-  write_ranges(json, "recompute", segment.recompute);
-  write_ranges(json, "alternate_dimension", segment.alternate_dimension);
-  for (const auto& [name, ranges] : kSwitchRanges) {
-    if (!(segment.switches.*ranges).empty()) write_ranges(json["switches"], name, segment.switches.*ranges);
-  }
-  if (segment.switches.offload_optimizer) json["switches"]["offload_optimizer"] = true;
-  return json;
-}
-
-OrderedJson write_schedule(const Schedule& schedule) {
-  OrderedJson json{{"kind", name_of(schedule.kind, kScheduleKinds)},
-                   {"transfers", name_of(schedule.transfers, kTransfers)}};
-  if (schedule.sliced_microbatches != 0) json["sliced_microbatches"] = schedule.sliced_microbatches;
-  if (schedule.sub_batches != 1) json["sub_batches"] = schedule.sub_batches;
-  if (schedule.cross_pass) json["cross_pass"] = true;
-  if (schedule.recompute_after_communication) json["recompute_after_communication"] = true;
-  return json;
-}
-
 OrderedJson write_knob(const std::string& text) {
   OrderedJson value = OrderedJson::parse(text, nullptr, false);
   TRIMTAB_ASSERT(!value.is_discarded(), "a target knob's value must be JSON text");
   return value;
 }
 
+template <typename M, typename Ranges>
+void ranges_inside(M& m, std::string_view name, Ranges& ranges, const Range& operators) {
+  if constexpr (M::kReads) {
+    ranges = read_ranges(m.in.at(name), operators);
+  } else {
+    for (const Range& range : ranges) m.json[std::string(name)].push_back({range.begin, range.end});
+  }
+}
+
+void append(std::vector<Range>& ranges, const std::vector<Range>& more) {
+  ranges.insert(ranges.end(), more.begin(), more.end());
+}
+
+// Writes out every default and drops what has no effect, so that equal meanings become equal values.
+Segment canonical_segment(Segment segment) {
+  if (segment.sharded_degree == 0) segment.sharded_degree = segment.dp;
+  if (segment.sharded_degree == 1) segment.sharded = ShardedLevel::kNone;
+  if (segment.sharded == ShardedLevel::kNone) segment.sharded_degree = 0;
+  // With one tensor-parallel rank there is nothing to split, and no order of ranks to choose; with one replica neither.
+  if (segment.tp == 1) segment.alternate_dimension.clear();
+  if (segment.tp == 1 || segment.dp * segment.cp == 1) segment.tp_consecutive = true;
+  segment.recompute = normalized(std::move(segment.recompute));
+  segment.alternate_dimension = normalized(std::move(segment.alternate_dimension));
+  for (const auto& [name, ranges] : kSwitchRanges) segment.switches.*ranges = normalized(segment.switches.*ranges);
+  return segment;
+}
+
+// Same settings, whatever the ranges of operators say.
+bool same_settings(const Segment& a, const Segment& b) {
+  return a.dp == b.dp && a.tp == b.tp && a.cp == b.cp && a.sharded == b.sharded &&
+         a.sharded_degree == b.sharded_degree && a.tp_consecutive == b.tp_consecutive &&
+         a.switches.offload_optimizer == b.switches.offload_optimizer;
+}
+
+void join(Segment& left, const Segment& right) {
+  left.operators.end = right.operators.end;
+  append(left.recompute, right.recompute);
+  append(left.alternate_dimension, right.alternate_dimension);
+  for (const auto& [name, ranges] : kSwitchRanges) append(left.switches.*ranges, right.switches.*ranges);
+}
+
+std::vector<Segment> canonical_segments(const std::vector<Segment>& segments) {
+  std::vector<Segment> result;
+  for (const Segment& segment : segments) {
+    Segment next = canonical_segment(segment);
+    if (!result.empty() && same_settings(result.back(), next)) {
+      join(result.back(), next);
+    } else {
+      result.push_back(std::move(next));
+    }
+  }
+  for (Segment& segment : result) segment = canonical_segment(std::move(segment));
+  return result;
+}
+
 }  // namespace
 
-Result<Plan> parse_plan(std::string_view json, std::string_view source) {
-  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, source, kPlanSchema));
-  const JsonReader root = document.root();
-  Plan plan;
-  plan.model = root.at("model").text();
-  plan.global_batch = root.at("global_batch").integer32(kPositive32);
-  plan.microbatch = root.at("microbatch").integer32(kPositive32);
-  plan.schedule = read_schedule(root.at("schedule"));
-  root.at("stages").each_required([&](const JsonReader& in) { plan.stages.push_back(read_stage(in)); });
-  root.at("target_knobs").each_member([&](const std::string& name, const JsonReader& value) {
-    plan.target_knobs[name] = dump(value.json());
+static void read_json(const JsonReader& in, Range& range) {
+  range = read_range(in);
+}
+
+static OrderedJson write_json(const Range& range) {
+  return OrderedJson::array({range.begin, range.end});
+}
+
+void members(auto& m, Of<Schedule> auto& schedule) {
+  m.word("kind", schedule.kind, kScheduleKinds);
+  m.word("transfers", schedule.transfers, kTransfers);
+  m.unless(0, "sliced_microbatches", schedule.sliced_microbatches);
+  m.unless(1, "sub_batches", schedule.sub_batches, kPositive32);
+  m.unless(false, "cross_pass", schedule.cross_pass);
+  m.unless(false, "recompute_after_communication", schedule.recompute_after_communication);
+}
+
+template <typename M>
+void members(M& m, Of<Segment> auto& segment) {
+  m.needed("operators", segment.operators);
+  if constexpr (M::kReads) {
+    if (segment.operators.size() == 0) m.in.at("operators").refuse("a segment needs at least one operator");
+  }
+  m.always("dp", segment.dp, kPositive32);
+  m.always("tp", segment.tp, kPositive32);
+  m.unless(1, "cp", segment.cp, kPositive32);
+  m.word("sharded", segment.sharded, kShardedLevels);
+  m.unless(0, "sharded_degree", segment.sharded_degree);
+  m.unless(true, "tp_consecutive", segment.tp_consecutive);
+  ranges_inside(m, "recompute", segment.recompute, segment.operators);
+  ranges_inside(m, "alternate_dimension", segment.alternate_dimension, segment.operators);
+  m.inside("switches", [&](auto& switches) {
+    for (const auto& [name, ranges] : kSwitchRanges) {
+      ranges_inside(switches, name, segment.switches.*ranges, segment.operators);
+    }
+    switches.unless(false, "offload_optimizer", segment.switches.offload_optimizer);
   });
-  TRIMTAB_TRY_STATUS(document.status());
-  return plan;
+}
+
+template <typename M>
+void members(M& m, Of<Stage> auto& stage) {
+  m.list("devices", stage.devices);
+  m.list("segments", stage.segments);
+  if constexpr (M::kReads) {
+    for (auto device = stage.devices.begin(); device != stage.devices.end(); ++device) {
+      if (std::find(stage.devices.begin(), device, *device) == device) continue;
+      m.in.at("devices")
+          .element(static_cast<std::size_t>(device - stage.devices.begin()))
+          .refuse("device " + std::to_string(*device) + " is named twice in this stage");
+    }
+    for (std::size_t i = 1; i < stage.segments.size(); ++i) {
+      const std::int32_t end = stage.segments[i - 1].operators.end;
+      const std::int32_t begin = stage.segments[i].operators.begin;
+      if (begin == end) continue;
+      m.in.at("segments")
+          .element(i)
+          .at("operators")
+          .refuse("the segment before ends at operator " + std::to_string(end) + ", but this begins at " +
+                  std::to_string(begin) + "; segments of a stage are consecutive");
+    }
+  }
+}
+
+template <typename M>
+void members(M& m, Of<Plan> auto& plan) {
+  m.needed("model", plan.model);
+  m.needed("global_batch", plan.global_batch, kPositive32);
+  m.needed("microbatch", plan.microbatch, kPositive32);
+  m.always("schedule", plan.schedule);
+  m.list("stages", plan.stages);
+  if constexpr (M::kReads) {
+    m.in.at("target_knobs").each_member([&](const std::string& name, const JsonReader& value) {
+      plan.target_knobs[name] = dump(value.json());
+    });
+  } else {
+    for (const auto& [name, text] : plan.target_knobs) m.json["target_knobs"][name] = write_knob(text);
+  }
+}
+
+Result<Plan> parse_plan(std::string_view json, std::string_view source) {
+  return parse_document<Plan>(json, source, kPlanSchema);
 }
 
 std::string to_json(const Plan& plan) {
-  OrderedJson json{{"schema", kPlanSchema},
-                   {"model", plan.model},
-                   {"global_batch", plan.global_batch},
-                   {"microbatch", plan.microbatch},
-                   {"schedule", write_schedule(plan.schedule)},
-                   {"stages", OrderedJson::array()}};
-  for (const Stage& stage : plan.stages) {
-    OrderedJson out{{"devices", stage.devices}, {"segments", OrderedJson::array()}};
-    for (const Segment& segment : stage.segments) out["segments"].push_back(write_segment(segment));
-    json["stages"].push_back(std::move(out));
+  return written_document(plan, kPlanSchema);
+}
+
+std::vector<Range> normalized(std::vector<Range> ranges) {
+  std::erase_if(ranges, [](const Range& range) { return range.size() <= 0; });
+  std::ranges::sort(ranges);
+  std::vector<Range> merged;
+  for (const Range& range : ranges) {
+    if (!merged.empty() && range.begin <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, range.end);
+    } else {
+      merged.push_back(range);
+    }
   }
-  for (const auto& [name, text] : plan.target_knobs) json["target_knobs"][name] = write_knob(text);
-  return dump(json);
+  return merged;
+}
+
+std::string semantic_hash(const Plan& plan) {
+  Plan canonical = plan;
+  // Nothing is transferred inside one stage.
+  if (canonical.stages.size() == 1) canonical.schedule.transfers = Transfers::kBlocking;
+  for (Stage& stage : canonical.stages) stage.segments = canonical_segments(stage.segments);
+  // to_json leaves defaults out in one fixed way; reading it into a sorted tree also sorts the target's knobs.
+  return hash64_hex(dump(Json::parse(to_json(canonical))));
+}
+
+Plan layout_of(Plan plan) {
+  for (Stage& stage : plan.stages) {
+    for (Segment& segment : stage.segments) segment.recompute.clear();
+  }
+  return plan;
 }
 
 }  // namespace trimtab

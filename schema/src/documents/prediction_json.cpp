@@ -1,60 +1,16 @@
 #include "schema/prediction.hpp"
 
-#include <cmath>
 #include <limits>
 
-#include "documents/json_reader.hpp"
+#include "documents/json_document.hpp"
 
 namespace trimtab {
 
 namespace {
 
-// JSON has no infinity. A time that nobody can tell is written as null and read as infinity.
+// JSON has no infinity. A time that nobody can tell is written as null.
 OrderedJson write_ms(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
-}
-
-double read_ms(const JsonReader& in) {
-  return in.is_null() ? std::numeric_limits<double>::infinity() : in.number();
-}
-
-double read_ms_or_zero(const JsonReader& in) {
-  return in.is_null() ? std::numeric_limits<double>::infinity() : in.number_or(0);
-}
-
-StageMemory read_memory(const JsonReader& in) {
-  StageMemory memory;
-  memory.states = in.at("states").integer_or(0, kNonNegative);
-  memory.activations = in.at("activations").integer_or(0, kNonNegative);
-  memory.recompute_peak = in.at("recompute_peak").integer_or(0, kNonNegative);
-  memory.reserved = in.at("reserved").integer_or(0, kNonNegative);
-  memory.working = in.at("working").integer_or(0, kNonNegative);
-  return memory;
-}
-
-StepTerms read_terms(const JsonReader& in) {
-  StepTerms terms;
-  terms.computation_ms = read_ms_or_zero(in.at("computation_ms"));
-  terms.collectives_ms = read_ms_or_zero(in.at("collectives_ms"));
-  terms.gradients_ms = read_ms_or_zero(in.at("gradients_ms"));
-  terms.transfers_ms = read_ms_or_zero(in.at("transfers_ms"));
-  terms.idle_ms = read_ms_or_zero(in.at("idle_ms"));
-  return terms;
-}
-
-StagePrediction read_stage(const JsonReader& in) {
-  StagePrediction stage;
-  stage.forward_ms = read_ms_or_zero(in.at("forward_ms"));
-  stage.backward_ms = read_ms_or_zero(in.at("backward_ms"));
-  stage.recompute_ms = read_ms_or_zero(in.at("recompute_ms"));
-  stage.exposed_communication_ms = read_ms_or_zero(in.at("exposed_communication_ms"));
-  stage.gradient_sync_ms = read_ms_or_zero(in.at("gradient_sync_ms"));
-  stage.optimizer_ms = read_ms_or_zero(in.at("optimizer_ms"));
-  stage.bubble_ms = read_ms_or_zero(in.at("bubble_ms"));
-  stage.terms = read_terms(in.at("terms"));
-  stage.memory_bytes = in.at("memory_bytes").integer_or(0, kNonNegative);
-  stage.memory = read_memory(in.at("memory"));
-  return stage;
 }
 
 OrderedJson write_terms(const StepTerms& terms) {
@@ -123,35 +79,6 @@ void Prediction::take_price_away() {
 
 std::string to_json(const Prediction& prediction) {
   return dump(write_prediction(prediction));
-}
-
-Result<Prediction> parse_prediction(std::string_view json, std::string_view source) {
-  TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(json, source, ""));
-  const JsonReader root = document.root();
-  Prediction prediction;
-  prediction.iteration_ms = read_ms(root.at("iteration_ms"));
-  prediction.interval_low_ms = prediction.interval_high_ms = prediction.iteration_ms;
-  const JsonReader interval = root.at("interval_ms");
-  if (interval.present() && interval.is_tuple(2, "an interval [low, high]")) {
-    prediction.interval_low_ms = read_ms(interval.element(0));
-    prediction.interval_high_ms = read_ms(interval.element(1));
-  }
-  prediction.computation_share_ms = read_ms_or_zero(root.at("computation_share_ms"));
-  prediction.communication_share_ms = read_ms_or_zero(root.at("communication_share_ms"));
-  const JsonReader shares = root.at("communication_shares_ms");
-  prediction.communication_shares = {read_ms_or_zero(shares.at("collectives")), read_ms_or_zero(shares.at("gradients")),
-                                     read_ms_or_zero(shares.at("transfers"))};
-  prediction.overlap_share_ms = read_ms_or_zero(root.at("overlap_share_ms"));
-  prediction.bubble_share_ms = read_ms_or_zero(root.at("bubble_share_ms"));
-  prediction.feasible = root.at("feasible").flag_or(true);
-  prediction.infeasible_reason = root.at("infeasible_reason").text_or("");
-  root.at("stages").each([&](const JsonReader& in) { prediction.stages.push_back(read_stage(in)); });
-  prediction.bottleneck.stage = root.at("bottleneck").at("stage").integer32_or(0, kNonNegative32);
-  prediction.bottleneck.resource = root.at("bottleneck").at("resource").text_or("");
-  prediction.missing_costs = root.at("missing_costs").texts();
-  prediction.estimated_costs = root.at("estimated_costs").texts();
-  TRIMTAB_TRY_STATUS(document.status());
-  return prediction;
 }
 
 std::string to_json(const SearchResult& result) {

@@ -1,6 +1,5 @@
-#include "postgres_database.hpp"
-#include "postgres_name.hpp"
 #include "schema/server_inspection.hpp"
+#include "store/database_backend.hpp"
 
 namespace trimtab {
 

@@ -1,14 +1,8 @@
-#include "postgres_database.hpp"
-
 #include <algorithm>
-#include <chrono>
-#include <optional>
-#include <utility>
 
 #include "base/check.hpp"
-#include "postgres_session.hpp"
 #include "postgres_tables.hpp"
-#include "schema/server_inspection.hpp"
+#include "store/database_backend.hpp"
 
 namespace trimtab {
 

@@ -1,7 +1,8 @@
-#include "postgres_failure.hpp"
+// PostgreSQL's failures in words that say what to do.
 
 #include <array>
-#include <string_view>
+
+#include "postgres_session.hpp"
 
 namespace trimtab {
 

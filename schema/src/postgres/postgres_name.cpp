@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <string_view>
+
+#include "store/database_backend.hpp"
 
 namespace trimtab {
 

@@ -3,9 +3,7 @@
 // What a server's name says: postgresql://[USER@]HOST[:PORT]/DATABASE[?PARAMETER=VALUE...], libpq's own form. Whoever
 // can read a command line or a log could read a password in it, so that is refused.
 
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -23,8 +21,5 @@ struct PostgresName {
 
 // "localhost", a loopback address, or a Unix socket ("" and what begins with / or @): nobody else listens there.
 [[nodiscard]] bool is_local_host(std::string_view host);
-
-// For messages about names that were not accepted: without a password and without parameters.
-[[nodiscard]] std::string without_secrets(const std::string& name);
 
 }  // namespace trimtab

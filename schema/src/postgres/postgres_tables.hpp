@@ -7,11 +7,7 @@
 // Locks, of the server's advisory kind: every change holds the tables' shared lock, an upgrade the exclusive one, so
 // none sees tables of two versions; an owner holds its kind's for as long as it is connected.
 
-#include <cstdint>
-
-#include "base/result.hpp"
 #include "postgres_session.hpp"
-#include "schema/database.hpp"
 #include "schema/server_inspection.hpp"
 
 namespace trimtab {

@@ -1,11 +1,11 @@
 #include "published/csv_table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 #include "documents/json_document.hpp"
 
 namespace trimtab::published {
@@ -37,12 +37,6 @@ std::string list_of(const Names& names) {
   return text;
 }
 
-template <typename T>
-bool read_whole(std::string_view text, T& value) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc{} && end == text.data() + text.size();
-}
-
 std::string decimal(double value) {
   return value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value)) : std::to_string(value);
 }
@@ -50,11 +44,13 @@ std::string decimal(double value) {
 }  // namespace
 
 std::string_view CsvRow::cell(std::string_view column) const {
-  return cells_[table_->place_of(column)];
+  const auto found = std::ranges::find(columns_, column);
+  TRIMTAB_ASSERT(found != columns_.end(), "only columns that the table is read for are read");
+  return cells_[places_[static_cast<std::size_t>(found - columns_.begin())]];
 }
 
 void CsvRow::refuse(const std::string& message) {
-  if (!error_) error_ = bad_input(table_->path() + ":" + std::to_string(line_) + ": " + message);
+  if (!error_) error_ = bad_input(path_ + ":" + std::to_string(line_) + ": " + message);
 }
 
 void CsvRow::fail(std::string_view column, const std::string& expected) {
@@ -68,8 +64,8 @@ std::string CsvRow::name(std::string_view column) {
 }
 
 std::int64_t CsvRow::integer(std::string_view column, std::int64_t low, std::int64_t high) {
-  std::int64_t value = 0;
-  if (read_whole(cell(column), value) && value >= low && value <= high) return value;
+  const auto value = parse_number<std::int64_t>(cell(column));
+  if (value && *value >= low && *value <= high) return *value;
   fail(column, "a whole number between " + std::to_string(low) + " and " + std::to_string(high));
   return low;
 }
@@ -79,8 +75,8 @@ std::int32_t CsvRow::integer32(std::string_view column, std::int32_t low) {
 }
 
 double CsvRow::number(std::string_view column, double low, double high) {
-  double value = 0;
-  if (read_whole(cell(column), value) && std::isfinite(value) && value >= low && value <= high) return value;
+  const auto value = parse_number<double>(cell(column));
+  if (value && std::isfinite(*value) && *value >= low && *value <= high) return *value;
   fail(column, "a number between " + decimal(low) + " and " + decimal(high));
   return low;
 }
@@ -92,53 +88,47 @@ std::size_t CsvRow::choice(std::string_view column, std::initializer_list<std::s
   return 0;
 }
 
-Result<CsvTable> CsvTable::open(TextFile file, std::vector<std::string_view> columns) {
-  CsvTable table(std::move(file), std::move(columns));
-  std::string_view rest = table.file_.text;
-  TRIMTAB_TRY_STATUS(table.read_header(take_line(rest)));
-  return table;
-}
-
-Status CsvTable::read_header(std::string_view line) {
-  std::vector<std::string_view> names;
-  split(line, names);
-  width_ = names.size();
-  std::vector<std::string_view> missing;
+Status CsvRow::find_columns(const Columns& header, std::string_view line) {
+  Columns missing;
   for (const std::string_view column : columns_) {
-    const auto found = std::find(names.begin(), names.end(), column);
-    if (found == names.end()) missing.push_back(column);
-    places_.push_back(static_cast<std::size_t>(found - names.begin()));
-    if (std::count(names.begin(), names.end(), column) > 1) {
-      return bad_input(file_.path + ":1: the column " + std::string(column) + " occurs twice");
+    const auto found = std::ranges::find(header, column);
+    if (found == header.end()) missing.push_back(column);
+    places_.push_back(static_cast<std::size_t>(found - header.begin()));
+    if (std::ranges::count(header, column) > 1) {
+      return bad_input(path_ + ":1: the column " + std::string(column) + " occurs twice");
     }
   }
   if (missing.empty()) return {};
-  return bad_input(file_.path + ":1: expected a header with the columns " + list_of(columns_) + "; " +
-                   list_of(missing) + (missing.size() == 1 ? " is" : " are") + " missing, found " + quoted_text(line));
+  return bad_input(path_ + ":1: expected a header with the columns " + list_of(columns_) + "; " + list_of(missing) +
+                   (missing.size() == 1 ? " is" : " are") + " missing, found " + quoted_text(line));
 }
 
-std::size_t CsvTable::place_of(std::string_view column) const {
-  const auto found = std::find(columns_.begin(), columns_.end(), column);
-  TRIMTAB_ASSERT(found != columns_.end(), "only columns that the table was opened with are read");
-  return places_[static_cast<std::size_t>(found - columns_.begin())];
-}
-
-Status CsvTable::each(const std::function<void(CsvRow&)>& visit) const {
-  std::string_view rest = file_.text;
-  take_line(rest);
-  CsvRow row(*this);
-  if (rest.empty()) return bad_input(file_.path + ":2: expected at least one row, found the end of the file");
+Status each_row(const TextFile& file, const std::vector<std::string_view>& columns,
+                const std::function<void(CsvRow&)>& visit) {
+  std::string_view rest = file.text;
+  CsvRow row(file.path, columns);
+  const std::string_view line = take_line(rest);
+  split(line, row.cells_);
+  const std::size_t width = row.cells_.size();
+  TRIMTAB_TRY_STATUS(row.find_columns(row.cells_, line));
+  if (rest.empty()) return bad_input(file.path + ":2: expected at least one row, found the end of the file");
   while (!rest.empty()) {
     split(take_line(rest), row.cells_);
     ++row.line_;
-    if (row.cells_.size() == width_) {
+    if (row.cells_.size() == width) {
       visit(row);
     } else {
-      row.refuse("expected " + std::to_string(width_) + " cells, found " + std::to_string(row.cells_.size()));
+      row.refuse("expected " + std::to_string(width) + " cells, found " + std::to_string(row.cells_.size()));
     }
     if (row.error_) return *row.error_;
   }
   return {};
+}
+
+Status each_row(const std::string& directory, const std::string& name, const std::vector<std::string_view>& columns,
+                const std::function<void(CsvRow&)>& visit) {
+  TRIMTAB_TRY(const TextFile file, read_text_file(directory, name));
+  return each_row(file, columns, visit);
 }
 
 }  // namespace trimtab::published

@@ -7,21 +7,15 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <map>
 
-#include "base/result.hpp"
 #include "published/text_file.hpp"
 
 namespace trimtab::published {
 
-class CsvTable;
-
 class CsvRow {
  public:
-  // REQUIRES for all: `column` is one that the table was opened with.
+  // REQUIRES for all: `column` is one that the table is read for.
   [[nodiscard]] std::string_view cell(std::string_view column) const;
   [[nodiscard]] bool empty(std::string_view column) const { return cell(column).empty(); }
   // Letters, digits, '_', '-' and '.' only, not empty, no leading '.': fit for a file name.
@@ -32,6 +26,7 @@ class CsvRow {
   [[nodiscard]] double number(std::string_view column, double low, double high);
   // The index of the cell in `choices`.
   [[nodiscard]] std::size_t choice(std::string_view column, std::initializer_list<std::string_view> choices);
+  [[nodiscard]] bool flag(std::string_view column) { return choice(column, {"0", "1"}) == 1; }
 
   // "FILE:LINE: COLUMN: expected EXPECTED, found the cell".
   void fail(std::string_view column, const std::string& expected);
@@ -41,35 +36,37 @@ class CsvRow {
   [[nodiscard]] std::size_t line() const { return line_; }
 
  private:
-  friend class CsvTable;
-  explicit CsvRow(const CsvTable& table) : table_(&table) {}
+  using Columns = std::vector<std::string_view>;
+  friend Status each_row(const TextFile& file, const Columns& columns, const std::function<void(CsvRow&)>& visit);
+  CsvRow(const std::string& path, const Columns& columns) : path_(path), columns_(columns) {}
+  [[nodiscard]] Status find_columns(const Columns& header, std::string_view line);
 
-  const CsvTable* table_;
+  const std::string& path_;
+  const Columns& columns_;
+  std::vector<std::size_t> places_;  // of columns_, in a row
   std::vector<std::string_view> cells_;
   std::size_t line_ = 1;
   std::optional<Error> error_;
 };
 
-class CsvTable {
- public:
-  // Checks the header against the columns that are needed.
-  [[nodiscard]] static Result<CsvTable> open(TextFile file, std::vector<std::string_view> columns);
+// Every row in order, until one fails. Refused: a header without one of the columns, a table without rows.
+[[nodiscard]] Status each_row(const TextFile& file, const std::vector<std::string_view>& columns,
+                              const std::function<void(CsvRow&)>& visit);
+// The same of DIRECTORY/NAME, packed or not.
+[[nodiscard]] Status each_row(const std::string& directory, const std::string& name,
+                              const std::vector<std::string_view>& columns, const std::function<void(CsvRow&)>& visit);
 
-  // Every row in order, until one fails. A table without rows is refused.
-  [[nodiscard]] Status each(const std::function<void(CsvRow&)>& visit) const;
-  [[nodiscard]] const std::string& path() const { return file_.path; }
+// Refuses a second row of the same key.
+template <typename Key>
+class Once {
+ public:
+  void check(CsvRow& row, Key key) {
+    const auto [first, fresh] = lines_.emplace(std::move(key), row.line());
+    if (!fresh) row.refuse("the same row stands in line " + std::to_string(first->second));
+  }
 
  private:
-  friend class CsvRow;
-  CsvTable(TextFile file, std::vector<std::string_view> columns)
-      : file_(std::move(file)), columns_(std::move(columns)) {}
-  [[nodiscard]] Status read_header(std::string_view line);
-  [[nodiscard]] std::size_t place_of(std::string_view column) const;
-
-  TextFile file_;
-  std::vector<std::string_view> columns_;
-  std::vector<std::size_t> places_;  // of columns_, in a row
-  std::size_t width_ = 0;
+  std::map<Key, std::size_t> lines_;
 };
 
 }  // namespace trimtab::published

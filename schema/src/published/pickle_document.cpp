@@ -1,12 +1,11 @@
 #include "published/pickle_document.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
-#include <optional>
-#include <utility>
+#include <iterator>
 
 #include "documents/json_document.hpp"
-#include "published/pickle_opcodes.hpp"
 
 namespace trimtab::published {
 
@@ -15,6 +14,8 @@ namespace {
 constexpr std::size_t kMostNodes = 2000000;
 constexpr std::size_t kMostMarks = 100;
 constexpr std::string_view kDtype = "numpy.dtype";
+constexpr unsigned char kProto = 0x80;
+constexpr char kDigits[] = "0123456789abcdef";
 
 bool is_scalar(std::string_view name) {
   return name == "numpy.core.multiarray.scalar" || name == "numpy._core.multiarray.scalar";
@@ -86,6 +87,12 @@ class PickleMachine {
     return bytes.size() == sizeof(T) ? little_endian<T>(bytes) : T{};
   }
 
+  // So many bytes as a number before them says.
+  template <typename T>
+  std::string_view take_sized() {
+    return take(take_integer<T>());
+  }
+
   std::string_view take_line() {
     const std::size_t end = rest_.find('\n');
     const std::string_view line = take(end == std::string_view::npos ? rest_.size() + 1 : end + 1);
@@ -115,6 +122,17 @@ class PickleMachine {
     return number;
   }
 
+  // In the order in which they were pushed.
+  std::vector<Number> pop_several(std::size_t count) {
+    std::vector<Number> values(count);
+    for (std::size_t i = count; i > 0; --i) values[i - 1] = pop();
+    return values;
+  }
+
+  void mark() {
+    if (marks_.size() == kMostMarks) return fail("nested deeper than 100");
+    marks_.push_back(stack_.size());
+  }
   // What was pushed since the last mark, which goes.
   std::vector<Number> pop_marked() {
     if (marks_.empty()) {
@@ -142,12 +160,13 @@ class PickleMachine {
   void push_tuple(std::vector<Number> values) {
     if (!error_) push_node({PickleKind::kSequence, 0, {}, std::move(values)});
   }
-  void push_short_tuple(std::size_t count) {
-    std::vector<Number> values(count);
-    for (std::size_t i = count; i > 0; --i) values[i - 1] = pop();
-    push_tuple(std::move(values));
-  }
 
+  // Big-endian, alone among all.
+  void push_float(std::string_view bytes) {
+    std::uint64_t bits = 0;
+    for (const char byte : bytes) bits = bits << 8U | static_cast<unsigned char>(byte);
+    push_number(std::bit_cast<double>(bits));
+  }
   void push_long(std::string_view bytes) {
     if (error_) return;
     if (bytes.size() > 8) return fail("expected an integer of at most 8 bytes");
@@ -177,6 +196,10 @@ class PickleMachine {
     if (whole == kDtype) return push_text(PickleKind::kName, kDtype);
     if (is_scalar(whole)) return push_text(PickleKind::kName, "numpy.core.multiarray.scalar");
     fail("names " + quoted_text(whole) + ", which is code: only plain data and numpy's numbers are read");
+  }
+  void push_written_name() {
+    const std::string_view module = take_line();
+    push_name(module, take_line());
   }
   void push_stacked_name() {
     const PickleNode& name = nodes_at(pop());
@@ -239,10 +262,13 @@ class PickleMachine {
     done_ = true;
   }
 
+  struct Instruction {
+    unsigned char byte;
+    std::string_view name;  // Python's
+    void (*run)(PickleMachine& machine);
+  };
+  static const Instruction kInstructions[];
   void step();
-  bool step_container(PickleOpcode opcode);
-  bool step_value(PickleOpcode opcode);
-  bool step_memory(PickleOpcode opcode);
 
   PickleDocument& document_;
   std::string_view rest_;
@@ -253,118 +279,99 @@ class PickleMachine {
   bool done_ = false;
 };
 
-bool PickleMachine::step_container(PickleOpcode opcode) {
-  switch (opcode) {
-    case PickleOpcode::kMark:
-      if (marks_.size() == kMostMarks) return fail("nested deeper than 100"), true;
-      return marks_.push_back(stack_.size()), true;
-    case PickleOpcode::kEmptyDict:
-      return push_node({PickleKind::kMapping, 0, {}, {}}), true;
-    case PickleOpcode::kEmptyList:
-    case PickleOpcode::kEmptyTuple:
-      return push_tuple({}), true;
-    case PickleOpcode::kTuple1:
-      return push_short_tuple(1), true;
-    case PickleOpcode::kTuple2:
-      return push_short_tuple(2), true;
-    case PickleOpcode::kTuple3:
-      return push_short_tuple(3), true;
-    case PickleOpcode::kTuple:
-      return push_tuple(pop_marked()), true;
-    case PickleOpcode::kAppend:
-      return extend(PickleKind::kSequence, {pop()}), true;
-    case PickleOpcode::kAppends:
-      return extend(PickleKind::kSequence, pop_marked()), true;
-    case PickleOpcode::kSetItems:
-      return extend(PickleKind::kMapping, pop_marked()), true;
-    case PickleOpcode::kSetItem: {
-      const Number value = pop();
-      const Number key = pop();
-      return extend(PickleKind::kMapping, {key, value}), true;
-    }
-    default:
-      return false;
-  }
-}
-
-bool PickleMachine::step_value(PickleOpcode opcode) {
-  switch (opcode) {
-    case PickleOpcode::kNone:
-      return push_node({}), true;
-    case PickleOpcode::kNewTrue:
-      return push_node({PickleKind::kFlag, 1, {}, {}}), true;
-    case PickleOpcode::kNewFalse:
-      return push_node({PickleKind::kFlag, 0, {}, {}}), true;
-    case PickleOpcode::kBinInt:
-      return push_number(take_integer<std::int32_t>()), true;
-    case PickleOpcode::kBinInt1:
-      return push_number(take_integer<std::uint8_t>()), true;
-    case PickleOpcode::kBinInt2:
-      return push_number(take_integer<std::uint16_t>()), true;
-    case PickleOpcode::kLong1:
-      return push_long(take(take_integer<std::uint8_t>())), true;
-    case PickleOpcode::kBinFloat: {
-      std::uint64_t bits = 0;  // big-endian, alone among all
-      for (const char byte : take(8)) bits = bits << 8U | static_cast<unsigned char>(byte);
-      return push_number(std::bit_cast<double>(bits)), true;
-    }
-    case PickleOpcode::kShortBinUnicode:
-      return push_text(PickleKind::kText, take(take_integer<std::uint8_t>())), true;
-    case PickleOpcode::kBinUnicode:
-      return push_text(PickleKind::kText, take(take_integer<std::uint32_t>())), true;
-    case PickleOpcode::kShortBinBytes:
-      return push_text(PickleKind::kBytes, take(take_integer<std::uint8_t>())), true;
-    case PickleOpcode::kBinBytes:
-      return push_text(PickleKind::kBytes, take(take_integer<std::uint32_t>())), true;
-    default:
-      return false;
-  }
-}
-
-bool PickleMachine::step_memory(PickleOpcode opcode) {
-  switch (opcode) {
-    case PickleOpcode::kMemoize:
-      return put(memo_.size()), true;
-    case PickleOpcode::kBinPut:
-      return put(take_integer<std::uint8_t>()), true;
-    case PickleOpcode::kLongBinPut:
-      return put(take_integer<std::uint32_t>()), true;
-    case PickleOpcode::kBinGet:
-      return get(take_integer<std::uint8_t>()), true;
-    case PickleOpcode::kLongBinGet:
-      return get(take_integer<std::uint32_t>()), true;
-    case PickleOpcode::kFrame:
-      return static_cast<void>(take_integer<std::uint64_t>()), true;
-    case PickleOpcode::kProto:
-      return proto(), true;
-    case PickleOpcode::kStop:
-      return stop(), true;
-    case PickleOpcode::kStackGlobal:
-      return push_stacked_name(), true;
-    case PickleOpcode::kGlobal: {
-      const std::string_view module = take_line();
-      return push_name(module, take_line()), true;
-    }
-    case PickleOpcode::kReduce:
-      return reduce(), true;
-    case PickleOpcode::kBuild:
-      return build(), true;
-    default:
-      return false;
-  }
-}
+// All of Python's; those without a function are refused by their name.
+constexpr PickleMachine::Instruction PickleMachine::kInstructions[] = {
+    {'(', "MARK", [](PickleMachine& m) { m.mark(); }},
+    {')', "EMPTY_TUPLE", [](PickleMachine& m) { m.push_tuple({}); }},
+    {'.', "STOP", [](PickleMachine& m) { m.stop(); }},
+    {'0', "POP", nullptr},
+    {'1', "POP_MARK", nullptr},
+    {'2', "DUP", nullptr},
+    {'B', "BINBYTES", [](PickleMachine& m) { m.push_text(PickleKind::kBytes, m.take_sized<std::uint32_t>()); }},
+    {'C', "SHORT_BINBYTES", [](PickleMachine& m) { m.push_text(PickleKind::kBytes, m.take_sized<std::uint8_t>()); }},
+    {'F', "FLOAT", nullptr},
+    {'G', "BINFLOAT", [](PickleMachine& m) { m.push_float(m.take(8)); }},
+    {'I', "INT", nullptr},
+    {'J', "BININT", [](PickleMachine& m) { m.push_number(m.take_integer<std::int32_t>()); }},
+    {'K', "BININT1", [](PickleMachine& m) { m.push_number(m.take_integer<std::uint8_t>()); }},
+    {'L', "LONG", nullptr},
+    {'M', "BININT2", [](PickleMachine& m) { m.push_number(m.take_integer<std::uint16_t>()); }},
+    {'N', "NONE", [](PickleMachine& m) { m.push_node({}); }},
+    {'P', "PERSID", nullptr},
+    {'Q', "BINPERSID", nullptr},
+    {'R', "REDUCE", [](PickleMachine& m) { m.reduce(); }},
+    {'S', "STRING", nullptr},
+    {'T', "BINSTRING", nullptr},
+    {'U', "SHORT_BINSTRING", nullptr},
+    {'V', "UNICODE", nullptr},
+    {'X', "BINUNICODE", [](PickleMachine& m) { m.push_text(PickleKind::kText, m.take_sized<std::uint32_t>()); }},
+    {']', "EMPTY_LIST", [](PickleMachine& m) { m.push_tuple({}); }},
+    {'a', "APPEND", [](PickleMachine& m) { m.extend(PickleKind::kSequence, {m.pop()}); }},
+    {'b', "BUILD", [](PickleMachine& m) { m.build(); }},
+    {'c', "GLOBAL", [](PickleMachine& m) { m.push_written_name(); }},
+    {'d', "DICT", nullptr},
+    {'e', "APPENDS", [](PickleMachine& m) { m.extend(PickleKind::kSequence, m.pop_marked()); }},
+    {'g', "GET", nullptr},
+    {'h', "BINGET", [](PickleMachine& m) { m.get(m.take_integer<std::uint8_t>()); }},
+    {'i', "INST", nullptr},
+    {'j', "LONG_BINGET", [](PickleMachine& m) { m.get(m.take_integer<std::uint32_t>()); }},
+    {'l', "LIST", nullptr},
+    {'o', "OBJ", nullptr},
+    {'p', "PUT", nullptr},
+    {'q', "BINPUT", [](PickleMachine& m) { m.put(m.take_integer<std::uint8_t>()); }},
+    {'r', "LONG_BINPUT", [](PickleMachine& m) { m.put(m.take_integer<std::uint32_t>()); }},
+    {'s', "SETITEM", [](PickleMachine& m) { m.extend(PickleKind::kMapping, m.pop_several(2)); }},
+    {'t', "TUPLE", [](PickleMachine& m) { m.push_tuple(m.pop_marked()); }},
+    {'u', "SETITEMS", [](PickleMachine& m) { m.extend(PickleKind::kMapping, m.pop_marked()); }},
+    {'}', "EMPTY_DICT",
+     [](PickleMachine& m) {
+       m.push_node({PickleKind::kMapping, 0, {}, {}});
+     }},
+    {0x80, "PROTO", [](PickleMachine& m) { m.proto(); }},
+    {0x81, "NEWOBJ", nullptr},
+    {0x82, "EXT1", nullptr},
+    {0x83, "EXT2", nullptr},
+    {0x84, "EXT4", nullptr},
+    {0x85, "TUPLE1", [](PickleMachine& m) { m.push_tuple(m.pop_several(1)); }},
+    {0x86, "TUPLE2", [](PickleMachine& m) { m.push_tuple(m.pop_several(2)); }},
+    {0x87, "TUPLE3", [](PickleMachine& m) { m.push_tuple(m.pop_several(3)); }},
+    {0x88, "NEWTRUE",
+     [](PickleMachine& m) {
+       m.push_node({PickleKind::kFlag, 1, {}, {}});
+     }},
+    {0x89, "NEWFALSE",
+     [](PickleMachine& m) {
+       m.push_node({PickleKind::kFlag, 0, {}, {}});
+     }},
+    {0x8a, "LONG1", [](PickleMachine& m) { m.push_long(m.take_sized<std::uint8_t>()); }},
+    {0x8b, "LONG4", nullptr},
+    {0x8c, "SHORT_BINUNICODE", [](PickleMachine& m) { m.push_text(PickleKind::kText, m.take_sized<std::uint8_t>()); }},
+    {0x8d, "BINUNICODE8", nullptr},
+    {0x8e, "BINBYTES8", nullptr},
+    {0x8f, "EMPTY_SET", nullptr},
+    {0x90, "ADDITEMS", nullptr},
+    {0x91, "FROZENSET", nullptr},
+    {0x92, "NEWOBJ_EX", nullptr},
+    {0x93, "STACK_GLOBAL", [](PickleMachine& m) { m.push_stacked_name(); }},
+    {0x94, "MEMOIZE", [](PickleMachine& m) { m.put(m.memo_.size()); }},
+    {0x95, "FRAME", [](PickleMachine& m) { m.take_integer<std::uint64_t>(); }},
+    {0x96, "BYTEARRAY8", nullptr},
+    {0x97, "NEXT_BUFFER", nullptr},
+    {0x98, "READONLY_BUFFER", nullptr},
+};
 
 void PickleMachine::step() {
   if (rest_.empty()) return fail("the pickle ends early: expected an instruction");
   const auto byte = static_cast<unsigned char>(rest_.front());
-  const auto opcode = static_cast<PickleOpcode>(byte);
-  if (document_.nodes_.empty() && stack_.empty() && rest_.size() == document_.file_->text.size() &&
-      opcode != PickleOpcode::kProto) {
+  if (document_.nodes_.empty() && stack_.empty() && rest_.size() == document_.file_->text.size() && byte != kProto) {
     return fail("expected a pickle (which begins with byte 0x80), found byte " + std::to_string(byte));
   }
   rest_.remove_prefix(1);
-  if (step_container(opcode) || step_value(opcode) || step_memory(opcode)) return;
-  fail("the instruction " + opcode_name(byte) +
+  const auto* const found = std::ranges::find(kInstructions, byte, &Instruction::byte);
+  if (found != std::end(kInstructions) && found->run != nullptr) return found->run(*this);
+  const std::string hexadecimal = std::string("0x") + kDigits[byte >> 4U] + kDigits[byte & 15U];
+  const bool known = found != std::end(kInstructions);
+  fail("the instruction " + (known ? std::string(found->name) + " (" + hexadecimal + ")" : hexadecimal) +
        " is not one of plain data: only numbers, texts, lists and dictionaries are read");
 }
 

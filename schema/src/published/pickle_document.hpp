@@ -8,11 +8,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/result.hpp"
 #include "published/text_file.hpp"
 
 namespace trimtab::published {

@@ -1,33 +1,14 @@
-#include "schema/published.hpp"
-
-#include <utility>
 
 #include "documents/json_document.hpp"
 #include "published/aceso/costs.hpp"
-#include "published/aceso/documents.hpp"
-#include "published/aceso/folder.hpp"
-#include "published/aceso/rows.hpp"
-#include "published/aceso/settings.hpp"
-#include "published/galvatron/documents.hpp"
+#include "published/formats.hpp"
+#include "published/galvatron/costs.hpp"
 #include "published/galvatron/folder.hpp"
-#include "published/galvatron/models.hpp"
-#include "published/nccl_tests_costs.hpp"
-#include "published/oases_documents.hpp"
 #include "published/text_file.hpp"
 
 namespace trimtab {
 
 namespace published {
-
-Result<AcesoTables> read_aceso_tables(const std::string& directory) {
-  AcesoTables tables;
-  TRIMTAB_TRY(tables.settings, read_settings(directory));
-  TRIMTAB_TRY(tables.lists, read_operator_lists(directory));
-  TRIMTAB_TRY(tables.transfers, read_transfer_rows(directory));
-  TRIMTAB_TRY(tables.collectives, read_collective_rows(directory));
-  TRIMTAB_TRY(tables.operators, read_operator_rows(directory));
-  return tables;
-}
 
 namespace {
 
@@ -41,9 +22,7 @@ Result<AcesoTables> read_aceso_files(const std::vector<std::string>& directories
                                      std::vector<std::string>& remarks) {
   TRIMTAB_TRY(const std::vector<std::string> names, names_in(directories.front()));
   if (holds_neutral_aceso_tables(names)) {
-    if (directories.size() > 1 || !supplement.empty()) {
-      return neutral_alone(directories.front());
-    }
+    if (directories.size() > 1 || !supplement.empty()) return neutral_alone(directories.front());
     return read_aceso_tables(directories.front());
   }
   TRIMTAB_TRY(AcesoTables tables, read_aceso_folders(directories, remarks));
@@ -63,11 +42,6 @@ Result<Published> read_aceso(const std::vector<std::string>& directories, const 
   TRIMTAB_TRY_STATUS(add_aceso_clusters(tables, costs, out));
   for (ProfileCosts& profile : costs) out.costs.push_back(std::move(profile.published));
   return out;
-}
-
-Result<Published> read_oases(const std::string& directory) {
-  TRIMTAB_TRY(const std::vector<OasesRow> rows, read_oases_profile(directory));
-  return oases_documents(rows);
 }
 
 Result<Published> read_neutral_galvatron(const std::string& directory) {

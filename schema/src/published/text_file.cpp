@@ -9,7 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
+
+#include "documents/json_document.hpp"
 
 namespace trimtab::published {
 
@@ -68,8 +69,7 @@ class Inflater {
       } else if (code == Z_BUF_ERROR) {
         return kCut;
       } else if (code != Z_OK) {
-        return std::string("the gzip stream is damaged") + (stream_.msg != nullptr ? ": " : "") +
-               (stream_.msg != nullptr ? stream_.msg : "");
+        return "the gzip stream is damaged" + (stream_.msg != nullptr ? ": " + std::string(stream_.msg) : "");
       }
     }
   }
@@ -144,6 +144,11 @@ Result<std::vector<std::string>> names_in(const std::string& directory) {
   if (failure) return bad_input("cannot list " + directory + ": " + failure.message());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::string none_among(const std::vector<std::string>& names) {
+  if (names.empty()) return "an empty directory";
+  return "none among " + std::to_string(names.size()) + " names, of which the first is " + quoted_text(names.front());
 }
 
 }  // namespace trimtab::published

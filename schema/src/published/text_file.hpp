@@ -27,6 +27,9 @@ inline constexpr std::size_t kMaxRawBytes = std::size_t{64} << 20;
 // than 100,000 entries.
 [[nodiscard]] Result<std::vector<std::string>> names_in(const std::string& directory);
 
+// "none among 3 names, of which the first is "a"", for messages: what a directory has instead.
+[[nodiscard]] std::string none_among(const std::vector<std::string>& names);
+
 // Letters, digits, '_', '-' and '.' only, not empty, no leading '.': may be part of a file's name.
 [[nodiscard]] bool fit_for_a_file_name(std::string_view text);
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
+
+#include "base/numbers.hpp"
 
 namespace trimtab {
 
@@ -23,13 +24,6 @@ SettingKind<Field> kind(std::vector<Type> types, std::string unit, const std::st
     return std::move(*value);
   };
   return {std::move(types), std::move(unit), expected, checked, write};
-}
-
-template <typename Number>
-std::optional<Number> parse(const std::string& text) {
-  Number value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 std::string number_text(double value) {
@@ -90,7 +84,7 @@ SettingKind<std::string> text_kind(std::string unit, const std::string& expected
 template <typename Suits>
 SettingKind<double> number_kind(std::string unit, const std::string& expected, Suits suits) {
   const auto read = [suits](const GivenSetting& given) {
-    const auto value = parse<double>(given.text);
+    const auto value = parse_number<double>(given.text);
     return value && suits(*value) ? value : std::nullopt;
   };
   return kind<double>({Type::kInteger, Type::kNumber}, std::move(unit), expected, read, number_text);
@@ -172,7 +166,7 @@ SettingKind<bool> flag_setting() {
 
 SettingKind<std::int64_t> integer_setting(std::int64_t low, std::int64_t high) {
   const auto read = [=](const GivenSetting& given) {
-    const auto value = parse<std::int64_t>(given.text);
+    const auto value = parse_number<std::int64_t>(given.text);
     return value && *value >= low && *value <= high ? value : std::nullopt;
   };
   const auto write = [](std::int64_t value) { return std::to_string(value); };
@@ -195,7 +189,7 @@ SettingKind<Bytes> size_setting(Bytes low, Bytes high) {
                                : low > 1  ? "a size of at least " + size_text(low)
                                           : "a positive size such as \"700MiB\", or an integer of bytes";
   const auto read = [=](const GivenSetting& given) -> std::optional<Bytes> {
-    std::optional<Bytes> bytes = parse<Bytes>(given.text);
+    std::optional<Bytes> bytes = parse_number<Bytes>(given.text);
     const Result<Bytes> with_unit = parse_bytes(given.text);
     if (!bytes && with_unit.ok()) bytes = *with_unit;
     return bytes && *bytes >= low && *bytes <= high ? bytes : std::nullopt;
@@ -217,7 +211,7 @@ SettingKind<Nanoseconds> time_or_off_setting(Nanoseconds low, Nanoseconds high) 
 
 SettingKind<Nanoseconds> seconds_setting(std::string expected, bool (*suits)(double)) {
   const auto read = [suits](const GivenSetting& given) -> std::optional<Nanoseconds> {
-    const auto seconds = parse<double>(given.text);
+    const auto seconds = parse_number<double>(given.text);
     if (!seconds || !suits(*seconds)) return std::nullopt;
     return Nanoseconds(std::llround(*seconds * 1e9));
   };
@@ -240,7 +234,7 @@ SettingKind<HostPort> host_port_setting(std::uint16_t lowest_port) {
     if (colon == std::string::npos) return std::nullopt;
     std::string host = given.text.substr(0, colon);
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    const auto port = parse<std::uint16_t>(given.text.substr(colon + 1));
+    const auto port = parse_number<std::uint16_t>(given.text.substr(colon + 1));
     if (host.empty() || !port || *port < lowest_port) return std::nullopt;
     return HostPort(host, *port);
   };

@@ -1,13 +1,8 @@
-#include "schema/database.hpp"
 
 #include <filesystem>
-#include <system_error>
-#include <utility>
 
 #include "base/check.hpp"
-#include "postgres/postgres_database.hpp"
 #include "store/database_backend.hpp"
-#include "store/sqlite_database.hpp"
 
 namespace trimtab {
 
@@ -21,6 +16,32 @@ std::optional<Bytes> bytes_on_disk(const std::string& name) {
   if (names_server(name) || absent) return std::nullopt;
   const auto log = std::filesystem::file_size(name + "-wal", absent);
   return static_cast<Bytes>(file + (absent ? 0 : log));
+}
+
+std::string without_secrets(const std::string& name) {
+  const std::size_t scheme = name.find("://");
+  if (scheme == std::string::npos) return "postgresql://...";
+  const std::size_t begin = scheme + 3;
+  const std::size_t at = name.rfind('@');
+  std::string user;
+  std::string rest = name.substr(begin);
+  if (at != std::string::npos && at >= begin) {
+    user = name.substr(begin, at - begin);
+    user = user.substr(0, user.find_first_of(":/?")) + "@";
+    rest = name.substr(at + 1);
+  }
+  return name.substr(0, begin) + user + rest.substr(0, rest.find('?'));
+}
+
+Error other_version(const std::string& name, const char* kind, std::int64_t found, std::int64_t known,
+                    const char* kept) {
+  const std::string versions = name + " is a " + kind + " of version " + std::to_string(found) + ", but this release ";
+  if (found > known) {
+    return bad_input(versions + "knows versions up to " + std::to_string(known) +
+                     "; nothing was changed. Use the release that wrote it, or a newer one");
+  }
+  return bad_input(versions + "reads version " + std::to_string(known) +
+                   ". Open it once for writing, which upgrades it and keeps a copy of the old " + kept);
 }
 
 Database::Database(std::unique_ptr<DatabaseBackend> backend) : backend_(std::move(backend)) {}

@@ -1,12 +1,8 @@
 #pragma once
 
-// What a Database stands on: SQLite (sqlite_database.hpp) or PostgreSQL (postgres/postgres_database.hpp). Its functions
-// mean what those of Database of the same name mean.
+// What a Database stands on: SQLite (sqlite_database.cpp) or PostgreSQL (postgres/). Its functions mean what those of
+// Database of the same name mean.
 
-#include <string>
-#include <vector>
-
-#include "base/result.hpp"
 #include "schema/database.hpp"
 
 namespace trimtab {
@@ -28,5 +24,19 @@ class DatabaseBackend {
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::string& backup() const = 0;
 };
+
+// In an SQLite file: WAL mode, an application id, one writer at a time.
+[[nodiscard]] Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, DatabaseMode mode,
+                                                                   const Migrations& migrations, bool exclusive);
+// On a PostgreSQL server, through libpq. Without libpq at build time it says what is missing.
+[[nodiscard]] Result<std::unique_ptr<DatabaseBackend>> open_postgres(const std::string& name, DatabaseMode mode,
+                                                                     const Migrations& migrations, bool exclusive);
+
+// The refusal of a database that is newer, or older and may not be upgraded. `kept`: of what an upgrade keeps a copy.
+[[nodiscard]] Error other_version(const std::string& name, const char* kind, std::int64_t found, std::int64_t known,
+                                  const char* kept);
+
+// A server's name for messages where it was not accepted: without a password and without parameters.
+[[nodiscard]] std::string without_secrets(const std::string& name);
 
 }  // namespace trimtab

@@ -2,11 +2,8 @@
 
 // Opening, recognizing, creating and upgrading a database file. Throws SQLite::Exception, which Database catches.
 
-#include <string>
-
 #include <SQLiteCpp/Database.h>
 
-#include "base/result.hpp"
 #include "schema/database.hpp"
 
 namespace trimtab {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What can be told of a database's path before SQLite touches it: SQLite would create files beside a database that it
-// opens, and recover one that is not ours.
+// What can be told of a database's path before SQLite touches it, and whose it is: SQLite would create files beside a
+// database that it opens, and recover one that is not ours.
 
 #include <string>
 
@@ -18,5 +18,22 @@ namespace trimtab {
 
 // A file that nobody can be writing, in a directory where SQLite cannot create its working files.
 [[nodiscard]] bool is_immutable(const std::string& path);
+
+// Says "this process owns that database" to other processes, by an flock on a file beside it. The kernel drops the lock
+// with the process, however it ends, so it is never stale; the file itself stays. Not inherited through exec.
+class OwnerLock {
+ public:
+  OwnerLock() = default;  // owns nothing
+  // Fails with the pid of the owner when there is one. Waits up to ten seconds for an owner that is ending: the kernel
+  // closes the files of a killed process a moment after its pid is a zombie.
+  [[nodiscard]] static Result<OwnerLock> acquire(const std::string& database_path);
+  OwnerLock(OwnerLock&& other) noexcept;
+  OwnerLock& operator=(OwnerLock&& other) noexcept;
+  ~OwnerLock();
+
+ private:
+  explicit OwnerLock(int file) : file_(file) {}
+  int file_ = -1;
+};
 
 }  // namespace trimtab

@@ -1,17 +1,14 @@
-#include "store/sqlite_database.hpp"
-
 #include <map>
-#include <utility>
 
-#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Statement.h>
 #include <sqlite3.h>
 
 #include "base/check.hpp"
+#include "documents/json_document.hpp"
+#include "store/database_backend.hpp"
 #include "store/database_open.hpp"
 #include "store/database_place.hpp"
-#include "store/owner_lock.hpp"
-#include "store/sqlite_failure.hpp"
 
 namespace trimtab {
 
@@ -19,6 +16,42 @@ namespace {
 
 // Statement texts come from code, not from data; the bound is for callers who build them all the same.
 constexpr std::size_t kMaxPrepared = 128;
+
+// In words that say what to do. `what`: the kind of file ("cost database").
+Error sqlite_failure(const SQLite::Exception& failure, const std::string& what, const std::string& path) {
+  const std::string subject = what + " " + path;
+  // It may repeat what stands in a file that somebody else wrote.
+  const std::string reason =
+      valid_text(failure.what()) + " (SQLite " + std::to_string(failure.getExtendedErrorCode()) + ")";
+  switch (failure.getErrorCode()) {
+    case SQLITE_FULL:
+      return unavailable(subject +
+                         ": the disk is full; nothing of this change was stored. Free space there, then try again");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return unavailable(subject + ": another program has kept it locked for 5 s; nothing of this change was stored. " +
+                         "Wait for that program or stop it, then try again");
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+      return unavailable(subject +
+                         ": needs a file that may be read and written and a directory that takes new files: " + reason +
+                         ". Check their permissions, or give another path");
+    case SQLITE_NOTADB:
+      return bad_input(subject + ": this file is not an SQLite database; nothing was changed. Give another path");
+    case SQLITE_CORRUPT:
+      return bad_input(subject + ": the file is damaged: " + reason + ". Put a backup in its place");
+    case SQLITE_IOERR:
+      if (failure.getExtendedErrorCode() == SQLITE_IOERR_FSYNC) {
+        return unavailable(subject + ": the disk did not confirm that it has what was written: " + reason +
+                           "; nothing of this change counts as stored. Look for the disk's errors in the kernel's log");
+      }
+      return unavailable(subject + ": reading or writing failed: " + reason +
+                         "; nothing of this change was stored. Check the disk and its free space");
+    default:
+      return bad_input(subject + ": " + reason);
+  }
+}
 
 void bind(SQLite::Statement& statement, int index, const Value& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
@@ -101,7 +134,6 @@ class SqliteDatabase : public DatabaseBackend {
   Result<Rows> run(const std::string& sql, const Row& arguments);
   Prepared& prepared(const std::string& sql);
   [[nodiscard]] bool autocommit() const { return sqlite3_get_autocommit(connection_.getHandle()) != 0; }
-  Status run_alone(const char* sql);
   Status run_inside(const char* begin, const std::function<Status()>& body);
   // The body's and the commit's outcome.
   Status run_body(const std::function<Status()>& body);
@@ -163,26 +195,22 @@ Result<std::vector<Rows>> SqliteDatabase::query_each(const std::string& sql, con
   return answers;
 }
 
-Status SqliteDatabase::run_alone(const char* sql) {
-  TRIMTAB_TRY_STATUS(run(sql, {}));
-  return {};
-}
-
 void SqliteDatabase::roll_back() {
   in_transaction_ = false;
   if (autocommit()) return;
-  const Status status = run_alone("ROLLBACK");
-  TRIMTAB_ASSERT(status.ok() || autocommit(), "a rollback must end the transaction");
+  const bool ended = run("ROLLBACK", {}).ok() || autocommit();
+  TRIMTAB_ASSERT(ended, "a rollback must end the transaction");
 }
 
 Status SqliteDatabase::run_body(const std::function<Status()>& body) {
   TRIMTAB_TRY_STATUS(body());
-  return run_alone("COMMIT");
+  TRIMTAB_TRY_STATUS(run("COMMIT", {}));
+  return {};
 }
 
 Status SqliteDatabase::run_inside(const char* begin, const std::function<Status()>& body) {
   TRIMTAB_ASSERT(!in_transaction_, "transactions do not nest");
-  TRIMTAB_TRY_STATUS(run_alone(begin));
+  TRIMTAB_TRY_STATUS(run(begin, {}));
   in_transaction_ = true;
   const Status status = run_body(body);
   if (!status.ok()) roll_back();

@@ -1,7 +1,7 @@
 // DeepSpeed: the configuration file of --deepspeed_config (deepspeed/runtime/config.py, runtime/zero/config.py).
 
 #include "documents/json_document.hpp"
-#include "targets/target_entry.hpp"
+#include "targets/plan_layers.hpp"
 
 namespace trimtab {
 
@@ -10,7 +10,7 @@ namespace {
 void check_recompute(const PlanLayers& view, Complaints& complaints) {
   for (const OperatorSetting& one : view.operators) {
     if (!one.recompute) continue;
-    complaints.add(
+    complaints.push_back(
         place_of(one) +
         ".recompute: must be empty; what is recomputed is in the model's code, which no configuration changes");
     return;
@@ -23,7 +23,7 @@ void check(const PlanLayers& view, Complaints& complaints) {
   need_one_split(view, complaints);
   need_no_tensor_parallel(view, complaints);
   need_whole_microbatches(view, complaints);
-  if (view.plan->schedule.kind != ScheduleKind::k1F1B) complaints.add("schedule.kind: must be \"1f1b\"");
+  if (view.plan->schedule.kind != ScheduleKind::k1F1B) complaints.push_back("schedule.kind: must be \"1f1b\"");
   need_no_switches(view, true, complaints);
   check_recompute(view, complaints);
   need_known_knobs(view, {kBucketKnob}, complaints);
@@ -31,10 +31,10 @@ void check(const PlanLayers& view, Complaints& complaints) {
   const bool sharded = first.sharded != ShardedLevel::kNone;
   need_sharding_over_all(view, complaints);
   if (offloads_optimizer(*view.plan) && !sharded) {
-    complaints.add(place_of(first) + ".switches.offload_optimizer: needs sharded states");
+    complaints.push_back(place_of(first) + ".switches.offload_optimizer: needs sharded states");
   }
   if (bucket_elements(view, complaints) > 0 && !sharded) {
-    complaints.add("target_knobs.bucket_bytes: needs sharded states");
+    complaints.push_back("target_knobs.bucket_bytes: needs sharded states");
   }
 }
 

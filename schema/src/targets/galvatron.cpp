@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "documents/json_document.hpp"
-#include "targets/target_entry.hpp"
+#include "targets/plan_layers.hpp"
 
 namespace trimtab {
 
@@ -28,8 +28,8 @@ void check_uniform_inside(const PlanLayers& view, Complaints& complaints) {
   for (const Range& part : parts_and_layers(view)) {
     for (std::int32_t op = part.begin; op < part.end; ++op) {
       if (same_split(view.operators[op], view.operators[part.begin])) continue;
-      complaints.add(place_of(view.operators[op]) + ": a layer is split as a whole, but operators " +
-                     std::to_string(part.begin) + " and " + std::to_string(op) + " of one differ");
+      complaints.push_back(place_of(view.operators[op]) + ": a layer is split as a whole, but operators " +
+                           std::to_string(part.begin) + " and " + std::to_string(op) + " of one differ");
       return;
     }
   }
@@ -40,13 +40,14 @@ void check_levels(const PlanLayers& view, Complaints& complaints) {
   const OperatorSetting* usual = nullptr;
   for (const OperatorSetting& one : view.operators) {
     if (one.sharded == ShardedLevel::kOptimizer) {
-      return complaints.add(place_of(one) + ".sharded: must be none, gradients or parameters, found \"optimizer\"");
+      return complaints.push_back(place_of(one) +
+                                  ".sharded: must be none, gradients or parameters, found \"optimizer\"");
     }
     if (one.sharded == ShardedLevel::kParameters || one.dp == 1) continue;
     if (usual == nullptr) usual = &one;
     if (usual->sharded == one.sharded) continue;
-    return complaints.add(place_of(one) +
-                          ".sharded: where parameters are not sharded, gradients are in the whole job or nowhere");
+    return complaints.push_back(
+        place_of(one) + ".sharded: where parameters are not sharded, gradients are in the whole job or nowhere");
   }
 }
 
@@ -58,15 +59,14 @@ void check_ends(const PlanLayers& view, Complaints& complaints) {
   const OperatorSetting& first = view.first_of(before);
   const OperatorSetting& last = view.first_of(after);
   if (same_split(first, last)) return;
-  complaints.add(place_of(last) + ": embedding and head must be split alike");
+  complaints.push_back(place_of(last) + ": embedding and head must be split alike");
 }
 
 void check(const PlanLayers& view, Complaints& complaints) {
   need_devices_in_order(view, false, complaints);
   need_equal_stages(view, complaints);
   need_cuts_between_layers(view, complaints);
-  const std::vector<std::int32_t> layers = view.layers_by_stage();
-  if (std::find(layers.begin(), layers.end(), 0) != layers.end()) complaints.add("stages: each needs a layer");
+  if (std::ranges::count(view.layers_by_stage(), 0) > 0) complaints.push_back("stages: each needs a layer");
   check_uniform_inside(view, complaints);
   check_levels(view, complaints);
   need_sharding_over_all(view, complaints);
@@ -78,30 +78,20 @@ void check(const PlanLayers& view, Complaints& complaints) {
   need_whole_layers_recomputed(view, complaints);
   need_known_knobs(view, {}, complaints);
   if (view.plan->schedule.kind == ScheduleKind::kInterleaved) {
-    complaints.add("schedule.kind: must be \"1f1b\" or \"gpipe\", found \"interleaved\"");
+    complaints.push_back("schedule.kind: must be \"1f1b\" or \"gpipe\", found \"interleaved\"");
   }
 }
 
-template <typename Value>
-std::string each_layer(const PlanLayers& view, Value&& value) {
+template <typename Items, typename Value>
+std::string listed(const Items& items, Value&& value) {
   std::string text;
-  for (const Range& layer : view.parts.layers) {
-    text += (text.empty() ? "" : ",") + std::to_string(static_cast<int>(value(layer)));
-  }
-  return text;
-}
-
-std::string listed(const std::vector<std::int32_t>& values) {
-  std::string text;
-  for (const std::int32_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  for (const auto& one : items) text += (text.empty() ? "" : ",") + std::to_string(static_cast<int>(value(one)));
   return text;
 }
 
 const char* default_type(const PlanLayers& view) {
-  const bool gradients = std::any_of(view.operators.begin(), view.operators.end(), [](const OperatorSetting& one) {
-    return one.sharded == ShardedLevel::kGradients;
-  });
-  return gradients ? "zero2" : "ddp";
+  const auto gradients = std::ranges::count(view.operators, ShardedLevel::kGradients, &OperatorSetting::sharded);
+  return gradients > 0 ? "zero2" : "ddp";
 }
 
 // Of the end that the model has; a model without ends leaves Galvatron's own at one rank.
@@ -111,22 +101,23 @@ const OperatorSetting* end_of(const PlanLayers& view) {
 }
 
 ExportedPlan write(const PlanLayers& view) {
+  const std::vector<Range>& layers = view.parts.layers;
   const auto setting = [&](const Range& layer) -> const OperatorSetting& { return view.first_of(layer); };
   const OperatorSetting* const end = end_of(view);
   const int end_sharded = end != nullptr && end->sharded == ShardedLevel::kParameters ? 1 : 0;
   const bool gpipe = view.plan->schedule.kind == ScheduleKind::kGPipe;
   const OrderedJson json{
       {"pp_deg", view.plan->stages.size()},
-      {"tp_sizes_enc", each_layer(view, [&](const Range& layer) { return setting(layer).tp; })},
-      {"cp_sizes_enc", each_layer(view, [&](const Range& layer) { return setting(layer).cp; })},
-      {"tp_consecutive_flags", each_layer(view, [&](const Range& layer) { return setting(layer).tp_consecutive; })},
+      {"tp_sizes_enc", listed(layers, [&](const Range& layer) { return setting(layer).tp; })},
+      {"cp_sizes_enc", listed(layers, [&](const Range& layer) { return setting(layer).cp; })},
+      {"tp_consecutive_flags", listed(layers, [&](const Range& layer) { return setting(layer).tp_consecutive; })},
       {"dp_types_enc",
-       each_layer(view, [&](const Range& layer) { return setting(layer).sharded == ShardedLevel::kParameters; })},
-      {"use_sp", each_layer(view, [](const Range&) { return 0; })},
-      {"checkpoint", each_layer(view, [&](const Range& layer) { return view.recomputed(layer); })},
+       listed(layers, [&](const Range& layer) { return setting(layer).sharded == ShardedLevel::kParameters; })},
+      {"use_sp", listed(layers, [](const Range&) { return 0; })},
+      {"checkpoint", listed(layers, [&](const Range& layer) { return view.recomputed(layer); })},
       {"global_bsz", view.plan->global_batch},
       {"chunks", view.plan->microbatches()},
-      {"pp_division", listed(view.layers_by_stage())},
+      {"pp_division", listed(view.layers_by_stage(), [](std::int32_t count) { return count; })},
       {"pipeline_type", gpipe ? "gpipe" : "pipedream_flush"},
       {"default_dp_type", default_type(view)},
       {"vtp", end != nullptr ? end->tp : 1},

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
-#include "targets/target_entry.hpp"
+#include "targets/plan_layers.hpp"
 
 namespace trimtab {
 
@@ -60,10 +59,9 @@ std::optional<std::int32_t> first_layers(const PlanLayers& view) {
 
 Recompute recompute_of(const PlanLayers& view) {
   const std::vector<Range>& layers = view.parts.layers;
-  const auto kept = [&](const Range& layer) { return view.kept(layer); };
-  if (std::all_of(layers.begin(), layers.end(), kept)) return {};
-  const auto recomputed = [&](const Range& layer) { return view.recomputed(layer); };
-  if (std::all_of(layers.begin(), layers.end(), recomputed)) return {Recompute::Kind::kAll};
+  if (std::ranges::all_of(layers, [&](const Range& layer) { return view.kept(layer); })) return {};
+  const bool all = std::ranges::all_of(layers, [&](const Range& layer) { return view.recomputed(layer); });
+  if (all) return {Recompute::Kind::kAll};
   if (const auto first = first_layers(view)) return {Recompute::Kind::kFirst, *first};
   return {mlp_alone(view) ? Recompute::Kind::kMlp : Recompute::Kind::kOther};
 }
@@ -82,25 +80,27 @@ void check_schedule(const PlanLayers& view, Complaints& complaints) {
   const std::int32_t size = pipeline_size(plan);
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
   const bool interleaved = plan.schedule.kind == ScheduleKind::kInterleaved;
-  if (plan.schedule.kind == ScheduleKind::kGPipe) complaints.add("schedule.kind: must not be \"gpipe\"");
-  if (interleaved && stages == size) complaints.add("schedule.kind: \"interleaved\" needs devices with several stages");
+  if (plan.schedule.kind == ScheduleKind::kGPipe) complaints.push_back("schedule.kind: must not be \"gpipe\"");
+  if (interleaved && stages == size)
+    complaints.push_back("schedule.kind: \"interleaved\" needs devices with several stages");
   if (stages % size != 0) {
-    complaints.add("stages: needs the same number for every device, found " + std::to_string(stages) + " over " +
-                   std::to_string(size) + " groups of devices");
+    complaints.push_back("stages: needs the same number for every device, found " + std::to_string(stages) + " over " +
+                         std::to_string(size) + " groups of devices");
   }
   if (!interleaved) return;
-  if (size < 2) complaints.add("schedule.kind: \"interleaved\" needs two groups of devices or more");
+  if (size < 2) complaints.push_back("schedule.kind: \"interleaved\" needs two groups of devices or more");
   if (plan.microbatches() >= size) return;
-  complaints.add("microbatch: an interleaved pipeline of " + std::to_string(size) +
-                 " needs as many microbatches, found " + std::to_string(plan.microbatches()));
+  complaints.push_back("microbatch: an interleaved pipeline of " + std::to_string(size) +
+                       " needs as many microbatches, found " + std::to_string(plan.microbatches()));
 }
 
 void check_sharding(const PlanLayers& view, Complaints& complaints) {
   const OperatorSetting& first = view.operators.front();
   if (first.sharded == ShardedLevel::kNone || first.sharded == ShardedLevel::kOptimizer) return;
   if (view.plan->stages.size() > 1) {
-    complaints.add(place_of(first) + ".sharded: gradients and parameters can be sharded in one stage alone, found " +
-                   std::to_string(view.plan->stages.size()) + " stages");
+    complaints.push_back(place_of(first) +
+                         ".sharded: gradients and parameters can be sharded in one stage alone, found " +
+                         std::to_string(view.plan->stages.size()) + " stages");
   }
   need_sharding_over_all(view, complaints);
 }
@@ -114,9 +114,9 @@ void check_sequences(const PlanLayers& view, Complaints& complaints) {
   for (const Operator& op : view.model->operators) {
     const auto length = op.shape.find("sequence");
     if (length == op.shape.end() || length->second % parts == 0) continue;
-    complaints.add((first.cp > 1 ? place_of(first) + ".cp" : std::string("target_knobs.") + kSequence) +
-                   ": needs a sequence of a multiple of " + std::to_string(parts) + ", found " +
-                   std::to_string(length->second));
+    complaints.push_back((first.cp > 1 ? place_of(first) + ".cp" : std::string("target_knobs.") + kSequence) +
+                         ": needs a sequence of a multiple of " + std::to_string(parts) + ", found " +
+                         std::to_string(length->second));
     return;
   }
 }
@@ -124,17 +124,17 @@ void check_sequences(const PlanLayers& view, Complaints& complaints) {
 void check_knobs(const PlanLayers& view, Complaints& complaints) {
   need_known_knobs(view, {kBucketKnob, kGatherAhead, kSequence}, complaints);
   if (flag_knob(view, kSequence, complaints) && view.operators.front().tp == 1) {
-    complaints.add("target_knobs.sequence_parallel: needs tp above 1");
+    complaints.push_back("target_knobs.sequence_parallel: needs tp above 1");
   }
   const std::int64_t elements = bucket_elements(view, complaints);
   if (flag_knob(view, kGatherAhead, complaints)) {
-    if (elements == 0) complaints.add("target_knobs.overlap_parameter_gather: needs target_knobs.bucket_bytes");
+    if (elements == 0) complaints.push_back("target_knobs.overlap_parameter_gather: needs target_knobs.bucket_bytes");
     if (view.operators.front().sharded != ShardedLevel::kOptimizer) {
-      complaints.add("target_knobs.overlap_parameter_gather: needs sharded \"optimizer\"");
+      complaints.push_back("target_knobs.overlap_parameter_gather: needs sharded \"optimizer\"");
     }
   }
   if (offloads_optimizer(*view.plan) && view.operators.front().sharded != ShardedLevel::kOptimizer) {
-    complaints.add("stages[0].segments[0].switches.offload_optimizer: needs sharded \"optimizer\"");
+    complaints.push_back("stages[0].segments[0].switches.offload_optimizer: needs sharded \"optimizer\"");
   }
 }
 
@@ -153,7 +153,7 @@ void check(const PlanLayers& view, Complaints& complaints) {
   check_knobs(view, complaints);
   check_sequences(view, complaints);
   if (recompute_of(view).kind == Recompute::Kind::kOther) {
-    complaints.add(
+    complaints.push_back(
         "segments.recompute: must be no layer, every layer, the first layers of each stage (as many in each), or the "
         "mlp of every layer");
   }
@@ -171,7 +171,7 @@ std::string layout(const PlanLayers& view) {
 
 bool is_even(const PlanLayers& view) {
   const std::vector<std::int32_t> layers = view.layers_by_stage();
-  return std::all_of(layers.begin(), layers.end(), [&](std::int32_t count) { return count == layers.front(); });
+  return std::ranges::count(layers, layers.front()) == std::ssize(layers);
 }
 
 using Arguments = std::vector<std::string>;

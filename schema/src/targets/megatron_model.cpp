@@ -1,81 +1,107 @@
 #include "schema/megatron_model.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <map>
-#include <optional>
-#include <utility>
 
-#include "amount.hpp"
+#include "base/check.hpp"
+#include "base/numbers.hpp"
 #include "documents/json_document.hpp"
 
 namespace trimtab {
 
 namespace {
 
+// A product or a sum of sizes that somebody wrote: it knows whether it still fits into 64 bits, and so does everything
+// that is made of it.
+class Amount {
+ public:
+  // Sizes stand in formulas as they are.
+  constexpr Amount(std::int64_t value = 0) : value_(value) {}
+
+  [[nodiscard]] constexpr bool fits() const { return fits_; }
+  // REQUIRES: fits().
+  [[nodiscard]] std::int64_t value() const {
+    TRIMTAB_ASSERT(fits_, "an amount beyond 64 bits has no value");
+    return value_;
+  }
+
+  friend constexpr Amount operator+(Amount a, Amount b) {
+    Amount sum;
+    const bool overflows = __builtin_add_overflow(a.value_, b.value_, &sum.value_);
+    sum.fits_ = a.fits_ && b.fits_ && !overflows;
+    return sum;
+  }
+  friend constexpr Amount operator*(Amount a, Amount b) {
+    Amount product;
+    const bool overflows = __builtin_mul_overflow(a.value_, b.value_, &product.value_);
+    product.fits_ = a.fits_ && b.fits_ && !overflows;
+    return product;
+  }
+
+ private:
+  std::int64_t value_;
+  bool fits_ = true;
+};
+
 // --name with its values; a flag has none.
 using Options = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-constexpr std::array<std::string_view, 7> kNumbers{
-    "num-layers",        "hidden-size", "num-attention-heads",    "seq-length",
-    "global-batch-size", "vocab-size",  "max-position-embeddings"};
-constexpr std::array<std::string_view, 6> kFurtherNumbers{"ffn-hidden-size",
-                                                          "kv-channels",
-                                                          "num-query-groups",
-                                                          "make-vocab-size-divisible-by",
-                                                          "tensor-model-parallel-size",
-                                                          "encoder-seq-length"};
-constexpr std::array<std::string_view, 27> kWords{"position-embedding-type",
-                                                  "normalization",
-                                                  "swiglu",
-                                                  "disable-bias-linear",
-                                                  "add-qkv-bias",
-                                                  "qk-layernorm",
-                                                  "group-query-attention",
-                                                  "untie-embeddings-and-output-weights",
-                                                  "use-rotary-position-embeddings",
-                                                  "no-position-embedding",
-                                                  "fp16",
-                                                  "bf16",
-                                                  "accumulate-allreduce-grads-in-fp32",
-                                                  "quick-geglu",
-                                                  "hidden-dropout",
-                                                  "attention-dropout",
-                                                  "attention-backend",
-                                                  "transformer-impl",
-                                                  "use-flash-attn",
-                                                  "grad-reduce-in-bf16",
-                                                  "optimizer",
-                                                  "sgd-momentum",
-                                                  "use-precision-aware-optimizer",
-                                                  "main-grads-dtype",
-                                                  "main-params-dtype",
-                                                  "exp-avg-dtype",
-                                                  "exp-avg-sq-dtype"};
+constexpr std::string_view kRead[] = {"num-layers",
+                                      "hidden-size",
+                                      "num-attention-heads",
+                                      "seq-length",
+                                      "global-batch-size",
+                                      "vocab-size",
+                                      "max-position-embeddings",
+                                      "ffn-hidden-size",
+                                      "kv-channels",
+                                      "num-query-groups",
+                                      "make-vocab-size-divisible-by",
+                                      "tensor-model-parallel-size",
+                                      "encoder-seq-length",
+                                      "position-embedding-type",
+                                      "normalization",
+                                      "swiglu",
+                                      "disable-bias-linear",
+                                      "add-qkv-bias",
+                                      "qk-layernorm",
+                                      "group-query-attention",
+                                      "untie-embeddings-and-output-weights",
+                                      "use-rotary-position-embeddings",
+                                      "no-position-embedding",
+                                      "fp16",
+                                      "bf16",
+                                      "accumulate-allreduce-grads-in-fp32",
+                                      "quick-geglu",
+                                      "hidden-dropout",
+                                      "attention-dropout",
+                                      "attention-backend",
+                                      "transformer-impl",
+                                      "use-flash-attn",
+                                      "grad-reduce-in-bf16",
+                                      "optimizer",
+                                      "sgd-momentum",
+                                      "use-precision-aware-optimizer",
+                                      "main-grads-dtype",
+                                      "main-params-dtype",
+                                      "exp-avg-dtype",
+                                      "exp-avg-sq-dtype"};
 // What makes the model another than the one that is counted here.
-constexpr std::array<std::string_view, 16> kOthers{"num-experts",
-                                                   "multi-latent-attention",
-                                                   "hybrid-layer-pattern",
-                                                   "hybrid-override-pattern",
-                                                   "hybrid-attention-ratio",
-                                                   "mtp-num-layers",
-                                                   "encoder-num-layers",
-                                                   "decoder-num-layers",
-                                                   "heterogeneous-layers-config-path",
-                                                   "heterogeneous-layers-config-encoded-json",
-                                                   "yaml-cfg",
-                                                   "use-checkpoint-args",
-                                                   "retro-add-retriever",
-                                                   "is-hybrid-model",
-                                                   "bert-no-binary-head",
-                                                   "experimental-attention-variant"};
-
-template <std::size_t N>
-bool listed(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+constexpr std::string_view kOthers[] = {"num-experts",
+                                        "multi-latent-attention",
+                                        "hybrid-layer-pattern",
+                                        "hybrid-override-pattern",
+                                        "hybrid-attention-ratio",
+                                        "mtp-num-layers",
+                                        "encoder-num-layers",
+                                        "decoder-num-layers",
+                                        "heterogeneous-layers-config-path",
+                                        "heterogeneous-layers-config-encoded-json",
+                                        "yaml-cfg",
+                                        "use-checkpoint-args",
+                                        "retro-add-retriever",
+                                        "is-hybrid-model",
+                                        "bert-no-binary-head",
+                                        "experimental-attention-variant"};
 
 struct Sorted {
   Options read;
@@ -93,11 +119,11 @@ Result<Sorted> sort_arguments(const std::vector<std::string>& arguments) {
     }
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    if (listed(kOthers, name)) {
+    if (std::ranges::count(kOthers, name) > 0) {
       return bad_input("--" + name + ": describes a model that cannot be counted from arguments alone; write its " +
                        "model.json from the PyTorch module (trimtab model extract --module)");
     }
-    const bool known = listed(kNumbers, name) || listed(kFurtherNumbers, name) || listed(kWords, name);
+    const bool known = std::ranges::count(kRead, name) > 0;
     if (!known) sorted.ignored.push_back("--" + name);
     values = known ? &sorted.read[name] : &others;
     values->clear();
@@ -115,9 +141,8 @@ Result<std::int64_t> number(const Options& options, std::string_view name, std::
     return bad_input(option + ": expected a positive integer, found nothing: the model cannot be counted without it");
   }
   const std::string text = found->second.size() == 1 ? found->second.front() : "";
-  std::int64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value > 0 && value < kMost) return value;
+  const auto value = parse_number<std::int64_t>(text);
+  if (value && *value > 0 && *value < kMost) return *value;
   return bad_input(option + ": expected one positive integer, found " + quoted_text(text));
 }
 
@@ -126,7 +151,7 @@ Result<std::string> word(const Options& options, std::string_view name, std::str
   const auto found = options.find(name);
   if (found == options.end()) return std::string(fallback);
   const std::string text = found->second.empty() ? "" : found->second.front();
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  if (std::ranges::count(choices, text) > 0) return text;
   std::string list;
   for (const std::string_view choice : choices) list += (list.empty() ? "" : ", ") + std::string(choice);
   return bad_input("--" + std::string(name) + ": expected one of " + list + ", found " + quoted_text(text));
@@ -137,9 +162,8 @@ Result<double> share(const Options& options, std::string_view name, double fallb
   const auto found = options.find(name);
   if (found == options.end()) return fallback;
   const std::string text = found->second.size() == 1 ? found->second.front() : "";
-  double value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= 0 && value < 1) return value;
+  const auto value = parse_number<double>(text);
+  if (value && *value >= 0 && *value < 1) return *value;
   return bad_input("--" + std::string(name) + ": expected one number of at least 0 and below 1, found " +
                    quoted_text(text));
 }

@@ -1,8 +1,8 @@
 #include "targets/plan_layers.hpp"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/numbers.hpp"
 #include "documents/plan_names.hpp"
 
 namespace trimtab {
@@ -10,7 +10,7 @@ namespace trimtab {
 namespace {
 
 bool covered(const std::vector<Range>& ranges, std::int32_t op) {
-  return std::any_of(ranges.begin(), ranges.end(), [op](const Range& range) { return range.contains(op); });
+  return std::ranges::any_of(ranges, [op](const Range& range) { return range.contains(op); });
 }
 
 OperatorSetting setting_of(const Segment& segment, std::int32_t stage, std::int32_t index, std::int32_t op) {
@@ -25,22 +25,73 @@ OperatorSetting setting_of(const Segment& segment, std::int32_t stage, std::int3
   return setting;
 }
 
+// Kinds of operators that belong to no layer, whatever number of a layer they bear.
+bool is_end(const Operator& op) {
+  return op.kind == "embedding" || op.kind == "head" || op.kind == "loss" || op.kind == "final_norm";
+}
+
+std::vector<Range> runs_of_layers(const Model& model, std::int32_t begin, std::int32_t end) {
+  std::vector<Range> runs;
+  for (std::int32_t i = begin; i < end; ++i) {
+    if (i == begin || model.operators[i].layer != model.operators[i - 1].layer) runs.push_back({i, i});
+    runs.back().end = i + 1;
+  }
+  return runs;
+}
+
+std::string kinds_of(const Model& model, const Range& range) {
+  std::string kinds;
+  for (std::int32_t i = range.begin; i < range.end; ++i) kinds += model.operators[i].kind + " ";
+  return kinds;
+}
+
 std::string found(std::int64_t value) {
   return ", found " + std::to_string(value);
 }
 
 }  // namespace
 
-std::string stage_place(std::int32_t stage) {
+Result<ModelLayers> layers_of(const Model& model) {
+  auto begin = std::int32_t{0};
+  auto end = static_cast<std::int32_t>(model.operators.size());
+  while (begin < end && is_end(model.operators[begin])) ++begin;
+  while (end > begin && is_end(model.operators[end - 1])) --end;
+  std::vector<Range> runs = runs_of_layers(model, begin, end);
+  if (runs.empty()) return bad_input("model " + model.name + ": has no layers between its embedding and its head");
+  std::map<std::string, std::int32_t> counts;
+  for (const Range& run : runs) ++counts[kinds_of(model, run)];
+  const std::string usual = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; })->first;
+  const auto is_layer = [&](const Range& run) { return kinds_of(model, run) == usual; };
+  const auto first = std::find_if(runs.begin(), runs.end(), is_layer);
+  const auto last = std::find_if(runs.rbegin(), runs.rend(), is_layer).base();
+  const auto odd = std::find_if_not(first, last, is_layer);
+  if (odd != last) {
+    return bad_input("model " + model.name + ": layers must be equal for this target, but operators " +
+                     std::to_string(odd->begin) + " to " + std::to_string(odd->end - 1) + " are of kinds " +
+                     kinds_of(model, *odd) + "and other layers of " + usual);
+  }
+  ModelLayers layers;
+  layers.layers.assign(first, last);
+  layers.before = {0, layers.layers.front().begin};
+  layers.after = {layers.layers.back().end, static_cast<std::int32_t>(model.operators.size())};
+  return layers;
+}
+
+std::string stage_place(std::size_t stage) {
   return "stages[" + std::to_string(stage) + "]";
 }
 
-std::string segment_place(std::size_t stage, std::size_t segment) {
-  return stage_place(static_cast<std::int32_t>(stage)) + ".segments[" + std::to_string(segment) + "]";
+std::string place_of(const OperatorSetting& setting) {
+  return stage_place(static_cast<std::size_t>(setting.stage)) + ".segments[" + std::to_string(setting.segment) + "]";
 }
 
-std::string place_of(const OperatorSetting& setting) {
-  return stage_place(setting.stage) + ".segments[" + std::to_string(setting.segment) + "]";
+void each_segment(const Plan& plan, const std::function<bool(const std::string& place, const Segment&)>& visit) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
+      const std::string place = stage_place(s) + ".segments[" + std::to_string(g) + "]";
+      if (!visit(place, plan.stages[s].segments[g])) return;
+    }
+  }
 }
 
 bool PlanLayers::recomputed(const Range& range) const {
@@ -84,8 +135,8 @@ void need_devices_in_order(const PlanLayers& view, bool interleaved, Complaints&
     if (interleaved && devices.front() == 0) next = 0;
     for (const std::int32_t device : devices) {
       if (device == next++) continue;
-      complaints.add(stage_place(static_cast<std::int32_t>(s)) + ".devices: ranks are placed in order, so device " +
-                     std::to_string(next - 1) + " was expected" + found(device));
+      complaints.push_back(stage_place(s) + ".devices: ranks are placed in order, so device " +
+                           std::to_string(next - 1) + " was expected" + found(device));
       return;
     }
   }
@@ -96,23 +147,24 @@ void need_equal_stages(const PlanLayers& view, Complaints& complaints) {
   for (std::size_t s = 1; s < view.plan->stages.size(); ++s) {
     const std::size_t count = view.plan->stages[s].devices.size();
     if (count == first) continue;
-    complaints.add(stage_place(static_cast<std::int32_t>(s)) + ".devices: needs as many as the first stage has, " +
-                   std::to_string(first) + found(static_cast<std::int64_t>(count)));
+    complaints.push_back(stage_place(s) + ".devices: needs as many as the first stage has, " + std::to_string(first) +
+                         found(static_cast<std::int64_t>(count)));
   }
 }
 
 void need_one_stage(const PlanLayers& view, Complaints& complaints) {
   if (view.plan->stages.size() == 1) return;
-  complaints.add("stages: needs one, all devices together" +
-                 found(static_cast<std::int64_t>(view.plan->stages.size())));
+  complaints.push_back("stages: needs one, all devices together" +
+                       found(static_cast<std::int64_t>(view.plan->stages.size())));
 }
 
 void need_cuts_between_layers(const PlanLayers& view, Complaints& complaints) {
   const auto check = [&](const Range& part, const std::string& what) {
     for (std::int32_t op = part.begin + 1; op < part.end; ++op) {
       if (view.operators[op].stage == view.operators[part.begin].stage) continue;
-      complaints.add(stage_place(view.operators[op].stage) + ".segments[0].operators: begins at operator " +
-                     std::to_string(op) + ", inside of " + what + "; stages begin between layers");
+      complaints.push_back(stage_place(static_cast<std::size_t>(view.operators[op].stage)) +
+                           ".segments[0].operators: begins at operator " + std::to_string(op) + ", inside of " + what +
+                           "; stages begin between layers");
       return;
     }
   };
@@ -130,8 +182,8 @@ void need_one_split(const PlanLayers& view, Complaints& complaints) {
     if (reported != nullptr && reported->stage == one.stage && reported->segment == one.segment) continue;
     const auto differs = [&](const char* field, std::int64_t here, std::int64_t there) {
       if (here == there) return;
-      complaints.add(place_of(one) + "." + field + ": needs the same value in the whole job, " + std::to_string(there) +
-                     " as in stages[0].segments[0]" + found(here));
+      complaints.push_back(place_of(one) + "." + field + ": needs the same value in the whole job, " +
+                           std::to_string(there) + " as in stages[0].segments[0]" + found(here));
       reported = &one;
     };
     differs("dp", one.dp, first.dp);
@@ -139,86 +191,80 @@ void need_one_split(const PlanLayers& view, Complaints& complaints) {
     differs("cp", one.cp, first.cp);
     differs("sharded_degree", one.sharded_degree, first.sharded_degree);
     if (one.sharded != first.sharded) {
-      complaints.add(place_of(one) + ".sharded: needs the same value in the whole job, \"" +
-                     std::string(name_of(first.sharded, kShardedLevels)) + "\", found \"" +
-                     std::string(name_of(one.sharded, kShardedLevels)) + "\"");
+      complaints.push_back(place_of(one) + ".sharded: needs the same value in the whole job, \"" +
+                           std::string(name_of(first.sharded, kShardedLevels)) + "\", found \"" +
+                           std::string(name_of(one.sharded, kShardedLevels)) + "\"");
       reported = &one;
     }
   }
-  const auto apart = std::find_if(view.operators.begin(), view.operators.end(),
-                                  [](const OperatorSetting& one) { return !one.tp_consecutive; });
-  if (apart != view.operators.end()) complaints.add(place_of(*apart) + ".tp_consecutive: must be true");
+  const auto apart = std::ranges::find(view.operators, false, &OperatorSetting::tp_consecutive);
+  if (apart != view.operators.end()) complaints.push_back(place_of(*apart) + ".tp_consecutive: must be true");
 }
 
 void need_sharding_over_all(const PlanLayers& view, Complaints& complaints) {
-  const auto apart = std::find_if(view.operators.begin(), view.operators.end(), [](const OperatorSetting& one) {
+  const auto apart = std::ranges::find_if(view.operators, [](const OperatorSetting& one) {
     return one.sharded != ShardedLevel::kNone && one.sharded_degree != one.dp;
   });
   if (apart == view.operators.end()) return;
-  complaints.add(place_of(*apart) + ".sharded_degree: must be dp, " + std::to_string(apart->dp) +
-                 found(apart->sharded_degree));
+  complaints.push_back(place_of(*apart) + ".sharded_degree: must be dp, " + std::to_string(apart->dp) +
+                       found(apart->sharded_degree));
 }
 
 void need_no_tensor_parallel(const PlanLayers& view, Complaints& complaints) {
-  const auto split = std::find_if(view.operators.begin(), view.operators.end(),
-                                  [](const OperatorSetting& one) { return one.tp != 1 || one.cp != 1; });
+  const auto split =
+      std::ranges::find_if(view.operators, [](const OperatorSetting& one) { return one.tp != 1 || one.cp != 1; });
   if (split == view.operators.end()) return;
-  if (split->tp != 1) complaints.add(place_of(*split) + ".tp: must be 1" + found(split->tp));
-  if (split->cp != 1) complaints.add(place_of(*split) + ".cp: must be 1" + found(split->cp));
+  if (split->tp != 1) complaints.push_back(place_of(*split) + ".tp: must be 1" + found(split->tp));
+  if (split->cp != 1) complaints.push_back(place_of(*split) + ".cp: must be 1" + found(split->cp));
 }
 
 void need_whole_microbatches(const PlanLayers& view, Complaints& complaints) {
   const Schedule& schedule = view.plan->schedule;
   if (schedule.sliced_microbatches != 0) {
-    complaints.add("schedule.sliced_microbatches: must be 0" + found(schedule.sliced_microbatches));
+    complaints.push_back("schedule.sliced_microbatches: must be 0" + found(schedule.sliced_microbatches));
   }
-  if (schedule.sub_batches != 1) complaints.add("schedule.sub_batches: must be 1" + found(schedule.sub_batches));
-  if (schedule.cross_pass) complaints.add("schedule.cross_pass: must be false");
+  if (schedule.sub_batches != 1) complaints.push_back("schedule.sub_batches: must be 1" + found(schedule.sub_batches));
+  if (schedule.cross_pass) complaints.push_back("schedule.cross_pass: must be false");
   if (schedule.recompute_after_communication) {
-    complaints.add("schedule.recompute_after_communication: must be false");
+    complaints.push_back("schedule.recompute_after_communication: must be false");
   }
 }
 
 void need_blocking_transfers(const PlanLayers& view, Complaints& complaints) {
   if (view.plan->stages.size() > 1 && view.plan->schedule.transfers != Transfers::kBlocking) {
-    complaints.add("schedule.transfers: must be \"blocking\", found \"eager\"");
+    complaints.push_back("schedule.transfers: must be \"blocking\", found \"eager\"");
   }
 }
 
 void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints) {
-  for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
-    for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
-      const Segment& segment = view.plan->stages[s].segments[g];
-      if (segment.alternate_dimension.empty() || segment.tp == 1) continue;
-      complaints.add(segment_place(s, g) + ".alternate_dimension: must be empty");
-      return;
-    }
-  }
+  each_segment(*view.plan, [&](const std::string& place, const Segment& segment) {
+    if (segment.alternate_dimension.empty() || segment.tp == 1) return true;
+    complaints.push_back(place + ".alternate_dimension: must be empty");
+    return false;
+  });
 }
 
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints) {
   const bool all = offloads_optimizer(*view.plan);
-  for (std::size_t s = 0; s < view.plan->stages.size(); ++s) {
-    for (std::size_t g = 0; g < view.plan->stages[s].segments.size(); ++g) {
-      const Switches& switches = view.plan->stages[s].segments[g].switches;
-      for (const auto& [name, ranges] : kSwitchRanges) {
-        if ((switches.*ranges).empty()) continue;
-        complaints.add(segment_place(s, g) + ".switches." + std::string(name) + ": must be empty");
-      }
-      if (!switches.offload_optimizer) continue;
-      const std::string place = segment_place(s, g) + ".switches.offload_optimizer: must be ";
-      if (!optimizer) complaints.add(place + "false");
-      if (optimizer && !all) complaints.add(place + "the same in every segment");
+  each_segment(*view.plan, [&](const std::string& place, const Segment& segment) {
+    for (const auto& [name, ranges] : kSwitchRanges) {
+      if ((segment.switches.*ranges).empty()) continue;
+      complaints.push_back(place + ".switches." + std::string(name) + ": must be empty");
     }
-  }
+    const bool complains = segment.switches.offload_optimizer && (!optimizer || !all);
+    const char* const wanted = optimizer ? "the same in every segment" : "false";
+    if (complains) complaints.push_back(place + ".switches.offload_optimizer: must be " + wanted);
+    return true;
+  });
 }
 
 void need_no_recompute_outside_layers(const PlanLayers& view, Complaints& complaints) {
   for (const Range& part : {view.parts.before, view.parts.after}) {
     for (std::int32_t op = part.begin; op < part.end; ++op) {
       if (!view.operators[op].recompute) continue;
-      complaints.add(place_of(view.operators[op]) + ".recompute: operator " + std::to_string(op) + " (" +
-                     view.model->operators[op].name + ") is part of no layer, and layers alone can be recomputed");
+      complaints.push_back(place_of(view.operators[op]) + ".recompute: operator " + std::to_string(op) + " (" +
+                           view.model->operators[op].name +
+                           ") is part of no layer, and layers alone can be recomputed");
       return;
     }
   }
@@ -229,43 +275,41 @@ void need_whole_layers_recomputed(const PlanLayers& view, Complaints& complaints
   for (std::size_t i = 0; i < view.parts.layers.size(); ++i) {
     const Range& layer = view.parts.layers[i];
     if (view.recomputed(layer) || view.kept(layer)) continue;
-    complaints.add(place_of(view.first_of(layer)) + ".recompute: layer " + std::to_string(i) + " (operators " +
-                   std::to_string(layer.begin) + " to " + std::to_string(layer.end - 1) +
-                   ") can be recomputed as a whole or not at all");
+    complaints.push_back(place_of(view.first_of(layer)) + ".recompute: layer " + std::to_string(i) + " (operators " +
+                         std::to_string(layer.begin) + " to " + std::to_string(layer.end - 1) +
+                         ") can be recomputed as a whole or not at all");
     return;
   }
 }
 
 void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& known, Complaints& complaints) {
   for (const auto& [name, value] : view.plan->target_knobs) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      complaints.add("target_knobs." + name + ": is not known to this target");
-    }
+    if (std::ranges::count(known, name) == 0)
+      complaints.push_back("target_knobs." + name + ": is not known to this target");
   }
 }
 
 bool offloads_optimizer(const Plan& plan) {
-  return std::all_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::all_of(stage.segments.begin(), stage.segments.end(),
-                       [](const Segment& segment) { return segment.switches.offload_optimizer; });
-  });
+  bool all = true;
+  each_segment(plan,
+               [&all](const std::string&, const Segment& segment) { return all = segment.switches.offload_optimizer; });
+  return all;
 }
 
 bool flag_knob(const PlanLayers& view, const std::string& name, Complaints& complaints) {
   const auto knob = view.plan->target_knobs.find(name);
   if (knob == view.plan->target_knobs.end() || knob->second == "false") return false;
-  if (knob->second != "true") complaints.add("target_knobs." + name + ": needs true or false, found " + knob->second);
+  if (knob->second != "true")
+    complaints.push_back("target_knobs." + name + ": needs true or false, found " + knob->second);
   return knob->second == "true";
 }
 
 std::int64_t bytes_knob(const PlanLayers& view, const std::string& name, Complaints& complaints) {
   const auto knob = view.plan->target_knobs.find(name);
   if (knob == view.plan->target_knobs.end()) return 0;
-  std::int64_t bytes = 0;
-  const char* const end = knob->second.data() + knob->second.size();
-  const auto read = std::from_chars(knob->second.data(), end, bytes);
-  if (read.ec == std::errc() && read.ptr == end && bytes > 0) return bytes;
-  complaints.add("target_knobs." + name + ": needs a positive integer of bytes, found " + knob->second);
+  const auto bytes = parse_number<std::int64_t>(knob->second);
+  if (bytes && *bytes > 0) return *bytes;
+  complaints.push_back("target_knobs." + name + ": needs a positive integer of bytes, found " + knob->second);
   return 0;
 }
 
@@ -274,7 +318,7 @@ std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints) {
   const std::int64_t width = element_bytes(*view.model);
   if (bytes == 0) return 0;
   if (width > 0 && bytes % width == 0) return bytes / width;
-  complaints.add("target_knobs.bucket_bytes: must be whole elements of " + view.model->dtype + found(bytes));
+  complaints.push_back("target_knobs.bucket_bytes: must be whole elements of " + view.model->dtype + found(bytes));
   return 0;
 }
 

@@ -1,10 +1,9 @@
 #pragma once
 
-// A plan layer by layer, as frameworks see it, and the checks that several targets share. Pure.
+// A plan layer by layer, as frameworks see it, the checks that several targets share, and what target.cpp's table holds
+// for each of them. Pure.
 
-#include <string>
-#include <string_view>
-#include <vector>
+#include <functional>
 
 #include "schema/target.hpp"
 
@@ -23,14 +22,7 @@ struct OperatorSetting {
 };
 
 // What is found wrong, a line each, in the words of plan.json.
-class Complaints {
- public:
-  void add(std::string text) { texts_.push_back(std::move(text)); }
-  [[nodiscard]] std::vector<std::string> take() { return std::move(texts_); }
-
- private:
-  std::vector<std::string> texts_;
-};
+using Complaints = std::vector<std::string>;
 
 struct PlanLayers {
   const Plan* plan = nullptr;
@@ -47,9 +39,10 @@ struct PlanLayers {
 
 [[nodiscard]] Result<PlanLayers> plan_layers(const Plan& plan, const Model& model);
 
-[[nodiscard]] std::string stage_place(std::int32_t stage);                        // "stages[1]"
-[[nodiscard]] std::string segment_place(std::size_t stage, std::size_t segment);  // "stages[1].segments[0]"
-[[nodiscard]] std::string place_of(const OperatorSetting& setting);               // "stages[1].segments[0]"
+[[nodiscard]] std::string stage_place(std::size_t stage);            // "stages[1]"
+[[nodiscard]] std::string place_of(const OperatorSetting& setting);  // "stages[1].segments[0]"
+// In order, each with its place, until one of them gives false.
+void each_segment(const Plan& plan, const std::function<bool(const std::string& place, const Segment&)>& visit);
 
 // Each adds to the complaints what it is named for.
 void need_devices_in_order(const PlanLayers& view, bool interleaved, Complaints& complaints);
@@ -81,5 +74,20 @@ inline constexpr const char* kBucketKnob = "bucket_bytes";
 [[nodiscard]] std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints);
 // Bytes of one element of the model's dtype; 0 = unknown.
 [[nodiscard]] std::int64_t element_bytes(const Model& model);
+
+struct TargetEntry {
+  std::string_view name;
+  std::vector<TargetKnob> knobs;
+  TargetLimits limits;
+  void (*check)(const PlanLayers& view, Complaints& complaints);
+  ExportedPlan (*write)(const PlanLayers& view);  // REQUIRES: check() has nothing to say
+};
+
+[[nodiscard]] TargetEntry trainer_target();
+[[nodiscard]] TargetEntry megatron_target();
+[[nodiscard]] TargetEntry deepspeed_target();
+[[nodiscard]] TargetEntry galvatron_target();
+[[nodiscard]] TargetEntry ddp_target();
+[[nodiscard]] TargetEntry fsdp_target();
 
 }  // namespace trimtab

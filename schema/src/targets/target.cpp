@@ -1,10 +1,7 @@
-#include "schema/target.hpp"
-
-#include <algorithm>
 
 #include "schema/job.hpp"
 #include "schema/nearest.hpp"
-#include "targets/target_entry.hpp"
+#include "targets/plan_layers.hpp"
 
 namespace trimtab {
 
@@ -31,7 +28,7 @@ Result<const TargetEntry*> find_target(std::string_view name) {
 std::vector<std::string> complaints_of(const TargetEntry& entry, const PlanLayers& view) {
   Complaints complaints;
   entry.check(view, complaints);
-  return complaints.take();
+  return complaints;
 }
 
 }  // namespace

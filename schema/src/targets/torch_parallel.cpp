@@ -2,7 +2,7 @@
 // parameters by their names and is read by client/python/trimtab/parallel.py.
 
 #include "documents/json_document.hpp"
-#include "targets/target_entry.hpp"
+#include "targets/plan_layers.hpp"
 
 namespace trimtab {
 
@@ -19,7 +19,7 @@ void check_common(const PlanLayers& view, Complaints& complaints) {
   need_whole_microbatches(view, complaints);
   need_no_switches(view, false, complaints);
   need_whole_layers_recomputed(view, complaints);
-  if (view.plan->schedule.kind != ScheduleKind::k1F1B) complaints.add("schedule.kind: must be \"1f1b\"");
+  if (view.plan->schedule.kind != ScheduleKind::k1F1B) complaints.push_back("schedule.kind: must be \"1f1b\"");
 }
 
 void check_ddp(const PlanLayers& view, Complaints& complaints) {
@@ -28,7 +28,7 @@ void check_ddp(const PlanLayers& view, Complaints& complaints) {
   (void)bytes_knob(view, kBucketKnob, complaints);
   const OperatorSetting& first = view.operators.front();
   if (first.sharded != ShardedLevel::kNone && first.sharded != ShardedLevel::kOptimizer) {
-    complaints.add(place_of(first) + ".sharded: must be none or optimizer; target fsdp shards more");
+    complaints.push_back(place_of(first) + ".sharded: must be none or optimizer; target fsdp shards more");
   }
   need_sharding_over_all(view, complaints);
 }
@@ -38,7 +38,8 @@ void check_fsdp(const PlanLayers& view, Complaints& complaints) {
   need_known_knobs(view, {}, complaints);
   const OperatorSetting& first = view.operators.front();
   if (first.sharded != ShardedLevel::kOptimizer) return;
-  complaints.add(place_of(first) + ".sharded: must be none, gradients or parameters; target ddp shards the optimizer");
+  complaints.push_back(place_of(first) +
+                       ".sharded: must be none, gradients or parameters; target ddp shards the optimizer");
 }
 
 OrderedJson common(const PlanLayers& view, const char* kind) {

@@ -4,10 +4,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
-#include <algorithm>
 #include <array>
-#include <limits>
-#include <string>
 #include <vector>
 
 #include "base/check.hpp"

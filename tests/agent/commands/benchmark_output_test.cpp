@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "processes/line_cutter.hpp"
+#include "processes/captured_process.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

@@ -1,4 +1,4 @@
-#include "commands/checkpoint_tree.hpp"
+#include "commands/checkpoint_copy.hpp"
 
 #include <sys/stat.h>
 

@@ -1,10 +1,8 @@
-#include "commands/command_ledger.hpp"
 
 #include <catch2/catch.hpp>
 
 #include "../temporary_directory.hpp"
 #include "agent_database.hpp"
-#include "ranks/rank_ledger.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

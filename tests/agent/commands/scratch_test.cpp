@@ -1,4 +1,4 @@
-#include "commands/scratch.hpp"
+#include "commands/checkpoint_copy.hpp"
 
 #include <unistd.h>
 
@@ -32,12 +32,12 @@ TEST_CASE("a trial's checkpoint is a copy, of what a link stands for too") {
   CopyWatch watch;
   for (const char* source : {"saved", "link"}) {
     INFO(source);
-    REQUIRE(scratch.copy_checkpoint(directory / source, watch).ok());
+    REQUIRE(copy_checkpoint(scratch, directory / source, watch).ok());
     CHECK(read_file(scratch.checkpoint() + "/step-1/weights").value() == "job's");
     REQUIRE(write_file(scratch.checkpoint() + "/step-1/weights", "trial's").ok());
     CHECK(read_file(directory / "saved/step-1/weights").value() == "job's");
   }
-  REQUIRE(scratch.copy_checkpoint(directory / "absent", watch).ok());
+  REQUIRE(copy_checkpoint(scratch, directory / "absent", watch).ok());
   CHECK_FALSE(std::filesystem::exists(scratch.checkpoint()));
 }
 

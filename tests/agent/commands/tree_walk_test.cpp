@@ -5,7 +5,6 @@
 #include <set>
 
 #include "../temporary_directory.hpp"
-#include "commands/tree_removal.hpp"
 
 using namespace trimtab::agent;
 
@@ -27,7 +26,10 @@ TEST_CASE("a walk sees everything once, a few at a time, and follows no link") {
   file(directory / "elsewhere/precious");
   fs::create_directory_symlink(directory / "elsewhere", root + "/link");
   std::multiset<std::string> seen;
-  TreeWalk walk(root, [&](const std::string& path, const struct stat&) { seen.insert(path); });
+  TreeWalk walk(root, [&](const std::string& path, const struct stat&) {
+    seen.insert(path);
+    return true;
+  });
   std::size_t before = 0;
   for (bool over = false; !over; before = seen.size()) {
     over = walk.step(3);
@@ -41,12 +43,12 @@ TEST_CASE("a walk goes on where a directory goes meanwhile, and there may be non
   TemporaryDirectory directory;
   for (const char* name : {"root/a/1", "root/b/1"}) file(directory / name);
   int seen = 0;
-  TreeWalk walk(directory / "root", [&](const std::string&, const struct stat&) { ++seen; });
+  TreeWalk walk(directory / "root", [&](const std::string&, const struct stat&) { return ++seen > 0; });
   CHECK_FALSE(walk.step(3));
   fs::remove_all(directory / "root");
   CHECK(walk.step(100));
   CHECK(seen == 3);
-  TreeWalk none(directory / "root", [&](const std::string&, const struct stat&) { ++seen; });
+  TreeWalk none(directory / "root", [&](const std::string&, const struct stat&) { return ++seen > 0; });
   CHECK(none.step(100));
   CHECK(seen == 3);
 }

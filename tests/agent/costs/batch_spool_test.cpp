@@ -1,4 +1,4 @@
-#include "costs/batch_spool.hpp"
+#include "costs/cost_store.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +10,6 @@
 #include "../../small_disk.hpp"
 #include "../temporary_directory.hpp"
 #include "agent_database.hpp"
-#include "commands/command_ledger.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

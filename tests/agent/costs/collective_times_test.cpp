@@ -1,4 +1,4 @@
-#include "costs/collective_times.hpp"
+#include "costs/collective_samples.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "../interval_95.hpp"
 #include "base/random.hpp"
 #include "costs/overlap_watch.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/computing_spans.hpp"
+#include "kernels/time_spans.hpp"
 
 #include <catch2/catch.hpp>
 #include <random>

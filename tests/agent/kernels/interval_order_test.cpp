@@ -1,4 +1,4 @@
-#include "kernels/interval_order.hpp"
+#include "kernels/device_interval.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "node/disk_use.hpp"
+#include "node/own_use.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

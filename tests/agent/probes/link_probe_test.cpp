@@ -1,15 +1,13 @@
 // Both sides of a link's probe over real sockets on loopback.
 
-#include "probes/link_probe.hpp"
-
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
 
-#include "probes/probe_proof.hpp"
-#include "ranks/rank_network.hpp"
+#include "probes/link_conversation.hpp"
+#include "probes/rank_network.hpp"
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "../run_loop.hpp"
-#include "processes/printable_lines.hpp"
+#include "processes/printable_text.hpp"
 #include "processes/process_identity.hpp"
 
 using namespace trimtab;

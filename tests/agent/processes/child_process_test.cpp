@@ -19,7 +19,6 @@
 
 #include "../temporary_directory.hpp"
 #include "processes/process_identity.hpp"
-#include "processes/program_search.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;

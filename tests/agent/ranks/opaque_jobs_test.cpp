@@ -1,4 +1,4 @@
-#include "ranks/opaque_jobs.hpp"
+#include "node/metrics_page.hpp"
 
 #include <sys/stat.h>
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../resident_memory.hpp"
+#include "../interval_95.hpp"
 #include "../kernel_records.hpp"
 #include "base/random.hpp"
 #include "records/range_fold.hpp"

@@ -7,6 +7,8 @@
 
 using namespace trimtab;
 using agent::FoldContext;
+using agent::kOwnDomain;
+using agent::parse_range_name;
 using agent::RangeFold;
 using agent::RangeRecord;
 
@@ -26,6 +28,7 @@ RangeRecord range(std::string_view name, std::int64_t payload, std::int64_t dura
   RangeRecord record;
   record.name = name;
   record.domain = domain;
+  if (domain == kOwnDomain) record.range = parse_range_name(name);
   record.payload = payload;
   record.begin_ns = 1'000'000;
   record.end_ns = 1'000'000 + static_cast<std::uint64_t>(duration_ns);

@@ -6,7 +6,7 @@
 
 #include "../kernel_records.hpp"
 #include "base/random.hpp"
-#include "kernels/host_intervals.hpp"
+#include "kernels/device_interval.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;
@@ -136,5 +136,6 @@ TEST_CASE("on the host a computation is cut around the communication inside it")
   CHECK_FALSE(HostIntervals::activity_of(test::range("step", 0, 1, 2)));
   RangeRecord foreign = test::range("op/a/forward", 0, 1, 2);
   foreign.domain = "";
+  foreign.range = {};
   CHECK_FALSE(HostIntervals::activity_of(foreign));
 }

@@ -1,4 +1,3 @@
-#include "records/step_terms.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -12,7 +11,9 @@ namespace {
 constexpr std::uint32_t kMain = 7;
 constexpr std::uint32_t kWatcher = 9;
 
-StepInterval of(StepWork work, std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t thread = kMain) {
+using Kind = RangeName::Kind;
+
+StepInterval of(Kind work, std::uint64_t begin_ns, std::uint64_t end_ns, std::uint32_t thread = kMain) {
   return {begin_ns, end_ns, work, thread};
 }
 
@@ -21,30 +22,30 @@ StepInterval of(StepWork work, std::uint64_t begin_ns, std::uint64_t end_ns, std
 TEST_CASE("a step's time goes to the first of what went on, and to idleness where nothing did") {
   const StepTermTimes terms = step_terms(
       {
-          of(StepWork::kTransfer, 100, 130),
-          of(StepWork::kPass, 130, 200),
-          of(StepWork::kCollective, 150, 160),  // of the pass: its own tensor-parallel ranks
-          of(StepWork::kCollective, 200, 215),  // a change of layout
-          of(StepWork::kPass, 215, 300),
-          of(StepWork::kCollective, 280, 340, kWatcher),  // gradients: 40 of it nothing hides
-          of(StepWork::kCollective, 345, 350),            // the job's own, when all passes are over
-          of(StepWork::kOptimizer, 350, 360),
+          of(Kind::kTransfer, 100, 130),
+          of(Kind::kOperator, 130, 200),
+          of(Kind::kCollective, 150, 160),  // of the pass: its own tensor-parallel ranks
+          of(Kind::kCollective, 200, 215),  // a change of layout
+          of(Kind::kOperator, 215, 300),
+          of(Kind::kCollective, 280, 340, kWatcher),  // gradients: 40 of it nothing hides
+          of(Kind::kCollective, 345, 350),            // the job's own, when all passes are over
+          of(Kind::kOptimizer, 350, 360),
       },
       100, 400, kMain);
   CHECK(terms == StepTermTimes{165, 15, 30, 45, 45});
 }
 
 TEST_CASE("what lies outside of the step is cut off, and what another thread sends is its own") {
-  const StepTermTimes terms = step_terms(
-      {of(StepWork::kCollective, 50, 110, kWatcher), of(StepWork::kPass, 190, 260),
-       of(StepWork::kTransfer, 120, 150, kWatcher), of(StepWork::kOptimizer, 20, 40), of(StepWork::kPass, 250, 900)},
-      100, 300, kMain);
+  const StepTermTimes terms =
+      step_terms({of(Kind::kCollective, 50, 110, kWatcher), of(Kind::kOperator, 190, 260),
+                  of(Kind::kTransfer, 120, 150, kWatcher), of(Kind::kOptimizer, 20, 40), of(Kind::kOperator, 250, 900)},
+                 100, 300, kMain);
   CHECK(terms == StepTermTimes{110, 0, 0, 10, 80});
 }
 
 TEST_CASE("while gradients are summed a rank that waits for its input waits for that") {
-  const StepTermTimes terms = step_terms({of(StepWork::kPass, 0, 10), of(StepWork::kCollective, 5, 60, kWatcher),
-                                          of(StepWork::kTransfer, 20, 50), of(StepWork::kPass, 90, 100)},
+  const StepTermTimes terms = step_terms({of(Kind::kOperator, 0, 10), of(Kind::kCollective, 5, 60, kWatcher),
+                                          of(Kind::kTransfer, 20, 50), of(Kind::kOperator, 90, 100)},
                                          0, 100, kMain);
   CHECK(terms == StepTermTimes{20, 0, 30, 20, 30});
 }

@@ -57,6 +57,7 @@ TEST_CASE("ranges of other domains and of other names are not drawn") {
   for (int step = 0; step < 3; ++step) CHECK_FALSE(run_step(timeline, 1000 * step, step));
   auto foreign = range("op/a/forward", 3001, 3002);
   foreign.domain = "somebody";
+  foreign.range = {};
   CHECK_FALSE(timeline.add(foreign));
   CHECK_FALSE(timeline.add(range("data", 3001, 3002)));
   const auto picture = timeline.add(range("step", 3000, 3100, 3));

@@ -3,8 +3,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "trace/chrome_json.hpp"
-
 using namespace trimtab::cli;
 using trimtab::tuner::EventKind;
 using trimtab::tuner::TimelineEvent;

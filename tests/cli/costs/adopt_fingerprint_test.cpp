@@ -1,4 +1,4 @@
-#include "costs/adopt_fingerprint.hpp"
+#include "costs/import_costs.hpp"
 
 #include <catch2/catch.hpp>
 

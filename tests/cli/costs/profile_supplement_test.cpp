@@ -1,4 +1,4 @@
-#include "costs/profile_supplement.hpp"
+#include "costs/import_costs.hpp"
 
 #include <catch2/catch.hpp>
 

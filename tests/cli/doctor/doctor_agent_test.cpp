@@ -1,9 +1,10 @@
-#include "doctor/agent.hpp"
+#include "doctor/looks.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
 
 #include "../page_server.hpp"
+#include "doctor/services.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

@@ -1,4 +1,4 @@
-#include "doctor/coordinator.hpp"
+#include "doctor/looks.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

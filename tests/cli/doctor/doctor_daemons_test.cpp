@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "doctor/certificates.hpp"
+
 using namespace trimtab;
 using namespace trimtab::cli;
 

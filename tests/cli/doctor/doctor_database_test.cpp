@@ -1,7 +1,5 @@
 // What doctor says of a coordinator's databases on a real PostgreSQL server.
 
-#include "doctor/database.hpp"
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

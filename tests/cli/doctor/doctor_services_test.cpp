@@ -11,7 +11,7 @@
 #include <string>
 
 #include "../../net/test_authority.hpp"
-#include "doctor/agent.hpp"
+#include "doctor/looks.hpp"
 #include "skipping.hpp"
 
 using namespace trimtab;

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "doctor/scope.hpp"
+#include "doctor/services.hpp"
 
 using namespace trimtab::cli;
 
@@ -78,7 +78,7 @@ TEST_CASE("PyTorch is a must for a job alone, and nothing to a coordinator's mac
 TEST_CASE("the worst finding decides") {
   CHECK(overall({}) == Health::kOk);
   CHECK(overall({check_cores(2, 2), check_cores(1, 2)}) == Health::kWarn);
-  CHECK(overall({check_switched_off("0"), check_cores(1, 2)}) == Health::kFail);
-  CHECK(remaining_detail({check_switched_off("0"), check_cores(1, 2)}) == Detail::kOff);
-  CHECK(remaining_detail({check_switched_off(""), check_cores(1, 2)}) == Detail::kRanges);
+  CHECK(overall({check_turned_off("0"), check_cores(1, 2)}) == Health::kFail);
+  CHECK(remaining_detail({check_turned_off("0"), check_cores(1, 2)}) == Detail::kOff);
+  CHECK(remaining_detail({check_turned_off(""), check_cores(1, 2)}) == Detail::kRanges);
 }

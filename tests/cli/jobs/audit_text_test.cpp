@@ -1,8 +1,8 @@
-#include "jobs/audit_text.hpp"
+#include "jobs/status_text.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "jobs/reply_document.hpp"
+#include "jobs/coordinator_client.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

@@ -1,12 +1,10 @@
-#include "jobs/job_state.hpp"
 
 #include <catch2/catch.hpp>
 
+#include "jobs/coordinator_client.hpp"
 #include "jobs/live_text.hpp"
-#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
-#include "report/data.hpp"
-#include "schema/api/history.hpp"
+#include "report/report.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

@@ -5,14 +5,11 @@
 
 #include "../../golden_text.hpp"
 #include "files.hpp"
-#include "jobs/audit_text.hpp"
+#include "jobs/coordinator_client.hpp"
 #include "jobs/live_text.hpp"
-#include "jobs/progress.hpp"
-#include "jobs/reply_document.hpp"
 #include "jobs/status_text.hpp"
-#include "report/data.hpp"
-#include "report/html.hpp"
-#include "report/text.hpp"
+#include "report/report.hpp"
+#include "terminal_text.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

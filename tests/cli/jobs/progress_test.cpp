@@ -1,10 +1,11 @@
-#include "jobs/progress.hpp"
+#include "jobs/run_job.hpp"
 
 #include <catch2/catch.hpp>
 #include <sstream>
 
 #include "../plans.hpp"
-#include "text_table.hpp"
+#include "jobs/status_text.hpp"
+#include "terminal_text.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

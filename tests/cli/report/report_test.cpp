@@ -4,9 +4,7 @@
 
 #include "base/numbers.hpp"
 #include "files.hpp"
-#include "report/html.hpp"
-#include "report/sections.hpp"
-#include "report/text.hpp"
+#include "report/report.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;

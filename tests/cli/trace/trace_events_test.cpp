@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/random.hpp"
+#include "jobs/coordinator_client.hpp"
 #include "jobs/live_text.hpp"
-#include "jobs/reply_document.hpp"
 #include "schema/record.hpp"
 
 using namespace trimtab;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "schema/record.hpp"
-#include "trace/wait.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;

@@ -1,4 +1,4 @@
-#include "trace/wait.hpp"
+#include "trace/fetch.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "estimate.hpp"
+#include "repetition.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

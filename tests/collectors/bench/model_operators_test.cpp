@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "buffers.hpp"
 #include "fake_device.hpp"
+#include "kernels.hpp"
 
 using namespace trimtab;
 using namespace trimtab::bench;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "cgroup_limits.hpp"
+#include "host/process_facts.hpp"
 #include "proc_text.hpp"
 
 using namespace trimtab;
@@ -12,7 +12,7 @@ using namespace trimtab::host;
 namespace {
 
 CgroupLimits limits_of(const std::string& fixture, const std::string& process) {
-  auto limits = cgroup_limits_of(std::string(FIXTURES) + "/" + fixture, process);
+  auto limits = read_cgroup_limits(std::string(FIXTURES) + "/" + fixture, process);
   if (!limits) FAIL(limits.error().message);
   return *limits;
 }
@@ -38,8 +38,8 @@ TEST_CASE("without control groups there are no limits") {
 }
 
 TEST_CASE("this process's limits can be read, whatever the machine has") {
-  CHECK(read_cgroup_limits("/", getpid()).ok());
-  CHECK_FALSE(read_cgroup_limits("/nowhere", getpid()).ok());
+  CHECK(read_cgroup_limits("/", std::to_string(getpid())).ok());
+  CHECK_FALSE(read_cgroup_limits("/nowhere", std::to_string(getpid())).ok());
 }
 
 TEST_CASE("limits in every spelling") {

@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "host/fingerprint_probe.hpp"
-#include "host/fingerprint_watch.hpp"
 #include "nvml_script.hpp"
 
 using namespace trimtab;

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "gpu/mig_instances.hpp"
+#include "gpu/gpu_layout.hpp"
 #include "host/gpu_inventory.hpp"
 #include "nvml_script.hpp"
 

@@ -11,8 +11,8 @@
 
 #include "host/gpu_inventory.hpp"
 #include "host/source.hpp"
-#include "machine_text.hpp"
 #include "nvml_script.hpp"
+#include "proc_text.hpp"
 #include "sources/sources.hpp"
 
 using namespace trimtab;
@@ -24,10 +24,13 @@ namespace {
 
 const std::string kNode = std::string(FIXTURES) + "/gpu_node";
 
-Samples samples_of(const std::unique_ptr<Source>& source) {
-  auto result = source->read();
+Samples samples_of(Result<Samples> result) {
   if (!result) FAIL(result.error().message);
   return std::move(result).value();
+}
+
+Samples samples_of(const std::unique_ptr<Source>& source) {
+  return samples_of(source->read());
 }
 
 // "name{a=b}" to value; a name and its labels occur once.
@@ -50,7 +53,7 @@ std::optional<double> value(const std::map<std::string, double>& values, const s
 }  // namespace
 
 TEST_CASE("the CPUs' time is read by mode") {
-  const auto values = flat(samples_of(cpu_source(kNode)));
+  const auto values = flat(samples_of(read_cpu(kNode)));
   const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
   CHECK(value(values, "trimtab_host_cpu_seconds_total mode=user") == Approx(1000 * tick));
   CHECK(value(values, "trimtab_host_cpu_seconds_total mode=steal") == Approx(8 * tick));
@@ -59,13 +62,13 @@ TEST_CASE("the CPUs' time is read by mode") {
 }
 
 TEST_CASE("memory, pressure and the control group are read") {
-  const auto memory = flat(samples_of(memory_source(kNode)));
+  const auto memory = flat(samples_of(read_memory(kNode)));
   CHECK(value(memory, "trimtab_host_memory_total_bytes").value_or(0) > 1e9);
-  const auto pressure = flat(samples_of(pressure_source(kNode)));
+  const auto pressure = flat(samples_of(read_pressure(kNode)));
   CHECK(value(pressure, "trimtab_host_pressure_seconds_total resource=memory share=some") == Approx(2.5));
   CHECK(value(pressure, "trimtab_host_pressure_seconds_total resource=io share=full") == Approx(1));
   CHECK_FALSE(value(pressure, "trimtab_host_pressure_seconds_total resource=cpu share=full").has_value());
-  const auto group = flat(samples_of(cgroup_source(kNode)));
+  const auto group = flat(samples_of(read_cgroup(kNode)));
   CHECK(value(group, "trimtab_host_cgroup_memory_bytes") == 536870912);
   CHECK(value(group, "trimtab_host_cgroup_memory_limit_bytes") == 2147483648);
   CHECK(value(group, "trimtab_host_cgroup_limit_cpus") == Approx(3.5));
@@ -74,7 +77,7 @@ TEST_CASE("memory, pressure and the control group are read") {
 }
 
 TEST_CASE("clocks are summed up, and a core's throttling counts once for all its threads") {
-  const auto values = flat(samples_of(cpu_clock_source(kNode)));
+  const auto values = flat(samples_of(read_cpu_clock(kNode)));
   CHECK(value(values, "trimtab_host_cpu_clock_hertz statistic=min") == 2.0e9);
   CHECK(value(values, "trimtab_host_cpu_clock_hertz statistic=mean") == Approx(2.15e9));
   CHECK(value(values, "trimtab_host_cpu_clock_hertz statistic=max") == 2.3e9);
@@ -83,7 +86,7 @@ TEST_CASE("clocks are summed up, and a core's throttling counts once for all its
 }
 
 TEST_CASE("network interfaces with hardware, and those of a container, are read; the ends of others' containers not") {
-  const auto values = flat(samples_of(network_source(kNode)));
+  const auto values = flat(samples_of(read_network(kNode)));
   CHECK(value(values, "trimtab_network_bytes_total interface=eth0 direction=receive") == 1000);
   CHECK(value(values, "trimtab_network_drops_total interface=eth0 direction=transmit") == 8000);
   CHECK(value(values, "trimtab_network_speed_bytes_per_second interface=eth0") == 1.25e10);
@@ -102,7 +105,7 @@ TEST_CASE("labels are bounded, however many interfaces there are") {
     std::filesystem::create_directories(root / "sys/class/net" / ("eth" + std::to_string(number)) / "statistics");
   }
   std::ofstream(root / "sys/class/net/eth79/device") << "0x15b3\n";
-  const auto values = flat(samples_of(network_source(root.string())));
+  const auto values = flat(samples_of(read_network(root.string())));
   std::filesystem::remove_all(root);
   CHECK(values.size() == 65);
   CHECK(value(values, "trimtab_network_interfaces_left_out") == 16);
@@ -110,7 +113,7 @@ TEST_CASE("labels are bounded, however many interfaces there are") {
 }
 
 TEST_CASE("InfiniBand ports tell their traffic in bytes and why they are slow") {
-  const auto values = flat(samples_of(infiniband_source(kNode)));
+  const auto values = flat(samples_of(read_infiniband(kNode)));
   CHECK(value(values, "trimtab_infiniband_up device=mlx5_0 port=1") == 1);
   CHECK(value(values, "trimtab_infiniband_up device=mlx5_1 port=1") == 0);
   CHECK(value(values, "trimtab_infiniband_rate_bytes_per_second device=mlx5_0 port=1") == 5e10);
@@ -174,11 +177,11 @@ TEST_CASE("a node without NVML has no GPU samples and no failure; one whose NVML
 
 TEST_CASE("a machine that has nothing of a subject is read without an error") {
   const std::string bare = std::string(FIXTURES) + "/bare";
-  CHECK(samples_of(pressure_source(bare)).empty());
-  CHECK(samples_of(cpu_clock_source(bare)).empty());
-  CHECK(samples_of(infiniband_source(bare)).empty());
-  CHECK_FALSE(cpu_source(bare)->read().ok());  // every machine has /proc/stat
-  CHECK_FALSE(memory_source("/nowhere")->read().ok());
+  CHECK(samples_of(read_pressure(bare)).empty());
+  CHECK(samples_of(read_cpu_clock(bare)).empty());
+  CHECK(samples_of(read_infiniband(bare)).empty());
+  CHECK_FALSE(read_cpu(bare).ok());  // every machine has /proc/stat
+  CHECK_FALSE(read_memory("/nowhere").ok());
 }
 
 TEST_CASE("this machine can be read") {
@@ -189,8 +192,21 @@ TEST_CASE("this machine can be read") {
 }
 
 TEST_CASE("every measure that a source gives is in the list, and every one of the list is explained to people") {
+  static constexpr std::array kAll{&kSourceUp,          &kSourceStalled,    &kSourceFailures,    &kSourceReadSeconds,
+                                   &kCpuSeconds,        &kContextSwitches,  &kProcessesRunning,  &kProcessesBlocked,
+                                   &kCpuClock,          &kCpuThrottles,     &kMemoryTotal,       &kMemoryAvailable,
+                                   &kMemoryCached,      &kMemoryShared,     &kSwapTotal,         &kSwapFree,
+                                   &kPressure,          &kCgroupMemory,     &kCgroupMemoryLimit, &kCgroupCpuLimit,
+                                   &kCgroupCpu,         &kCgroupThrottled,  &kNetworkUp,         &kNetworkSpeed,
+                                   &kNetworkBytes,      &kNetworkPackets,   &kNetworkErrors,     &kNetworkDrops,
+                                   &kNetworkLeftOut,    &kInfinibandUp,     &kInfinibandRate,    &kInfinibandBytes,
+                                   &kInfinibandPackets, &kInfinibandEvents, &kDeviceInfo,        &kDeviceUp,
+                                   &kDeviceClock,       &kDeviceClockMax,   &kDeviceThrottled,   &kDevicePower,
+                                   &kDevicePowerLimit,  &kDeviceEnergy,     &kDeviceTemperature, &kDeviceMemoryTotal,
+                                   &kDeviceMemoryUsed,  &kDeviceBusy,       &kDeviceEcc,         &kDevicePcieGeneration,
+                                   &kDevicePcieWidth,   &kDeviceNvLinks,    &kDeviceMigInstances};
   std::set<std::string> listed;
-  for (const Measure* measure : measures()) CHECK(listed.insert(measure->name).second);
+  for (const Measure* measure : kAll) CHECK(listed.insert(measure->name).second);
   const NvmlScript script("h100_x2");
   for (const auto& source : host_sources(kNode, FAKE_NVML)) {
     for (const Sample& sample : samples_of(source)) {

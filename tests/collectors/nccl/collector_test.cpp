@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "detail.hpp"
-#include "event_handle.hpp"
 
 using namespace trimtab::nccl;
 

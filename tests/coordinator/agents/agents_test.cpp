@@ -13,7 +13,7 @@
 #include "agents/wire_events.hpp"
 #include "api/metrics.hpp"
 #include "costs/nccl_tables.hpp"
-#include "jobs/earlier_failures.hpp"
+#include "jobs/job_run.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/hash64.hpp"
@@ -420,20 +420,20 @@ struct KeptSearches final : Searches {
 // What a job of `model` on `memory_limit` is not offered, after a coordinator's restart in its first search.
 std::vector<std::string> left_out(World& world, const std::string& model, std::int64_t memory_limit = 0) {
   KeptSearches searches;
-  Services services{world.clock, world.store, world.costs, searches, world.members, {}, {}, world.directory, {}, {}};
+  Services services{world.clock, world.store, world.costs, searches, world.members, {}, world.directory, {}, {}};
   TuningState state;
   state.job.name = "gpt";
   state.job.memory_limit = memory_limit;
   state.fingerprint = "hardware";
   state.model_json = model;
   state.phase = Phase::kSearching;
-  JobRun(1, state, "{}", services).resume();
+  JobRun(1, state, "{}", services.for_jobs).resume();
   return searches.tasks.at(0).excluded;
 }
 
 TEST_CASE("a plan that failed an earlier job is not offered to a later one of the same model and limit") {
   World world(GENERATE(from_range(test::backends())));
-  Model half = parse_model(small_input(1, 2).model_json, "test").value();
+  Model half = small_input(1, 2).model;
   const std::string model = to_json(half);
   half.operators.pop_back();
   const std::string fact = with_failure(nullptr, "big", "out_of_memory");
@@ -477,7 +477,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
   TuningState state = in_first_search(job);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);
-  JobRun(job.run(), state, "{}", world.services).feed(SearchFinished{1, reply});
+  JobRun(job.run(), state, "{}", world.services.for_jobs).feed(SearchFinished{1, reply});
   REQUIRE(world.costs.fact("hardware", "tenant/a/calibration/gpt").value() == reply.calibration_json);
   // One that measures its costs, and learns whose they are.
   const auto prior_of = [&](const std::string& name, const std::string& tenant) {
@@ -485,7 +485,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
     TuningState profiling = other.state();
     profiling.phase = Phase::kProfiling;
     profiling.fingerprint = "not known yet";
-    JobRun run(other.run(), profiling, "{}", world.services);
+    JobRun run(other.run(), profiling, "{}", world.services.for_jobs);
     run.costs_stored("n0", "hardware", true);
     CHECK(run.state().calibration_json == run.state().earlier_calibration_json);
     return run.state().earlier_calibration_json;
@@ -516,7 +516,7 @@ TEST_CASE("a job whose machines others use leaves later jobs what memory it need
   state.earlier_calibration_json = tuner::to_json(earlier);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);
-  JobRun run(job.run(), state, "{}", world.services);
+  JobRun run(job.run(), state, "{}", world.services.for_jobs);
   run.values_stored({values, disturbed});
   run.feed(SearchFinished{1, reply});
   CHECK(run.state().calibration_json == reply.calibration_json);  // the job itself goes by it

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "wire/agent.pb.h"
+
 using namespace trimtab;
 using namespace trimtab::coordinator;
 

@@ -1,6 +1,6 @@
 // Nodes whose clocks are made up, over a network whose messages take any time.
 
-#include "agents/node_clocks.hpp"
+#include "agents/membership.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -20,7 +20,7 @@ constexpr std::uint64_t kStart = 1'700'000'000'000'000'000;
 constexpr std::uint64_t kBeat = 2'000'000'000;
 
 // One node's agent, as it speaks.
-struct Node {
+struct ClockedNode {
   NodeClocks& clocks;
   std::string name;
   double ahead_ns = 0;
@@ -54,7 +54,7 @@ TEST_CASE("the truth lies within what is said, whatever the messages take", "[nc
   for (const double drift : {0.0, 20e-6, -40e-6}) {
     for (const double ahead : {0.0, 4e9, -3.6e12}) {
       NodeClocks clocks;
-      Node node{clocks, "n0", ahead, drift};
+      ClockedNode node{clocks, "n0", ahead, drift};
       std::uint64_t now = kStart;
       for (int i = 0; i < 100; ++i, now += kBeat) {
         node.beat(now, 50'000 + random.below(400'000), 30'000 + random.below(2'000'000));
@@ -74,7 +74,7 @@ TEST_CASE("the truth lies within what is said, whatever the messages take", "[nc
 
 TEST_CASE("a way that takes longer than the other does not deceive, it leaves doubt", "[nccl]") {
   NodeClocks clocks;
-  Node node{clocks, "n0"};
+  ClockedNode node{clocks, "n0"};
   for (std::uint64_t i = 0; i < 50; ++i) node.beat(kStart + i * kBeat, 10'000, 3'000'000);
   const auto said = clocks.ahead("n0", kStart + 49 * kBeat);
   REQUIRE(said);
@@ -84,7 +84,7 @@ TEST_CASE("a way that takes longer than the other does not deceive, it leaves do
 
 TEST_CASE("a clock that is set is known again after two heartbeats", "[nccl]") {
   NodeClocks clocks;
-  Node node{clocks, "n0", 5e6};
+  ClockedNode node{clocks, "n0", 5e6};
   std::uint64_t now = kStart;
   for (int i = 0; i < 40; ++i, now += kBeat) node.beat(now, 20'000, 20'000);
   for (const double step : {3.6e12, -7.2e12}) {
@@ -119,7 +119,7 @@ TEST_CASE("an agent that says nothing of its clock, or of an answer that never w
 
 TEST_CASE("what is far from the last heartbeat is less sure", "[nccl]") {
   NodeClocks clocks;
-  Node node{clocks, "n0"};
+  ClockedNode node{clocks, "n0"};
   for (std::uint64_t i = 0; i < 5; ++i) node.beat(kStart + i * kBeat, 20'000, 20'000);
   const std::uint64_t last = kStart + 4 * kBeat;
   const auto near = clocks.ahead("n0", last);

@@ -1,6 +1,6 @@
 // A node speaks for itself alone: what it says of others' ranks, commands and traces changes nothing.
 
-#include "agents/node_rights.hpp"
+#include "agents/wire_events.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

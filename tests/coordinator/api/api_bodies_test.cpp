@@ -58,8 +58,8 @@ void add_what_is_rare(TuningState& state) {
   last.message = "it \"needs\" 812 MiB\n\x1b[2J";
   last.predicted_terms = {{40, 2, 11, 17, 4}, {41, 0, 0, 0, 0}};
   last.measured_terms = {{41.5, 1, 12, 23, 3}};
-  last.switch_phases.save_ms = 90.25;
-  last.switch_phases.first_step_ms = 12;
+  last.change_phases.save_ms = 90.25;
+  last.change_phases.first_step_ms = 12;
   last.break_even_steps = 17;
   state.passed_over.push_back({{plan_cut_at(5), "cut5"}, 81.5, "differs from trial 1 by less than a trial can tell"});
   state.crashes.push_back({state.begun_wall_ns + 5'500'000'000, 40, 1, "initial", "rank 1 was ended by signal 9"});
@@ -67,20 +67,20 @@ void add_what_is_rare(TuningState& state) {
   state.elastic.resizes.push_back({300, "n2", 6, "best"});
   state.elastic.resizes.push_back({400, "", 8, "best", "n7", "left: it is no faster", 3});
   state.hardware.drifts.push_back({"best",
-                          500,
-                          520,
-                          100,
-                          100,
-                          true,
-                          "trial 2",
-                          true,
-                          false,
-                          false,
-                          "a link got faster",
-                          "stale are 3 of 9 costs",
-                          4,
-                          false,
-                          {1.33, 1.2, 1.5}});
+                                   500,
+                                   520,
+                                   100,
+                                   100,
+                                   true,
+                                   "trial 2",
+                                   true,
+                                   false,
+                                   false,
+                                   "a link got faster",
+                                   "stale are 3 of 9 costs",
+                                   4,
+                                   false,
+                                   {1.33, 1.2, 1.5}});
   state.recommendation_json = plan_cut_at(5);
   state.calibration_json = R"({"computation":1.25,"factors":[1,2.0]})";
   state.explanation = "Stage 1 was the bottleneck \xc3\x97 by computation";

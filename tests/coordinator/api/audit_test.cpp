@@ -1,4 +1,4 @@
-#include "api/audit.hpp"
+#include "agents/wire_commands.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -9,6 +9,7 @@
 #include "api/job_documents.hpp"
 #include "api/live_ranks.hpp"
 #include "base/clock.hpp"
+#include "wire/agent.pb.h"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

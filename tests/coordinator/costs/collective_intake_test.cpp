@@ -7,10 +7,14 @@
 #include <memory>
 
 #include "../fake_agent.hpp"
+#include "agents/membership.hpp"
 #include "costs/cost_tables.hpp"
+#include "jobs/search_worker.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/nccl.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "tested_backends.hpp"
 #include "tuner/cost_choice.hpp"
 #include "wire/agent.pb.h"
@@ -28,8 +32,8 @@ struct World {
   CostDatabase costs;
   SearchWorker worker{loop, clock};
   Membership members{clock};
-  Services services{clock, store, costs, worker, members, {}, {}, directory.path(), {}, {}};
-  CollectiveIntake intake{services};
+  Services services{clock, store, costs, worker, members, {}, directory.path(), {}, {}};
+  CollectiveIntake intake{services.for_costs, services.clocks, store.identity()};
 
   // In databases of these names, or in its own directory.
   explicit World(const std::string& state = "", const std::string& cost_database = "")

@@ -15,8 +15,11 @@
 #include "../hello_message.hpp"
 #include "../kept_log.hpp"
 #include "agents/agents.hpp"
+#include "jobs/search_worker.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "tested_backends.hpp"
 #include "wire/agent.pb.h"
 
@@ -50,11 +53,10 @@ struct World {
                     worker,
                     members,
                     {},
-                    {},
                     directory.path() + "/tables",
                     [](const std::string&, const wire::ToAgent&) { return true; },
                     {}};
-  JobTable jobs{services};
+  JobTable jobs{services.for_jobs};
   std::vector<std::pair<std::uint64_t, std::uint64_t>> acknowledged;  // peer, batch
   std::map<std::uint64_t, std::string> refused;                       // by batch
   int asked = 0;                                                      // for a commit
@@ -98,8 +100,12 @@ struct World {
   }
   void send(std::uint64_t peer, const wire::FromAgent& message) { agents.message(peer, message.SerializeAsString()); }
   std::uint64_t stored(const std::string& subject) {
-    const auto found = costs.find(hash(parse_fingerprint(kFingerprint, "test").value()), key(subject)).value();
-    return found ? found->statistics.count() : 0;
+    const std::string fingerprint = hash(parse_fingerprint(kFingerprint, "test").value());
+    const std::vector<Cost> all = costs.costs(fingerprint, {key(subject).kind}).value();
+    for (const Cost& cost : all) {
+      if (cost.key == canonical(key(subject))) return cost.statistics.count();
+    }
+    return 0;
   }
 };
 

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "schema/nccl.hpp"
+
 using namespace trimtab;
 using namespace trimtab::coordinator;
 
@@ -22,17 +24,13 @@ struct Times {
 
 TransferStamp stamp(bool receives, Times times, std::uint64_t unsure_ns = 500) {
   TransferStamp one;
-  one.communicator = 7;
-  one.ranks = 4;
-  one.sender = 1;
-  one.receiver = 2;
-  one.receives = receives;
-  one.bytes = 1 << 20;
-  one.channels = 4;
+  one.stamp.facts = {7, receives ? nccl::kRecv : nccl::kSend, 0, 0, 4, 4, 0, 1 << 20};
+  one.stamp.rank = receives ? 2 : 1;
+  one.peer = receives ? 1 : 2;
   const std::uint64_t ahead = kStart + (receives ? kSkew : 0);
-  one.begin_ns = times.begin_ns + ahead;
-  one.end_ns = times.end_ns + ahead;
-  one.clock = StampClock{1, {receives ? kSkew : 0, unsure_ns}, {}};
+  one.stamp.begin_ns = times.begin_ns + ahead;
+  one.stamp.end_ns = times.end_ns + ahead;
+  one.stamp.clock = StampClock{1, {receives ? kSkew : 0, unsure_ns}, {}};
   return one;
 }
 
@@ -95,24 +93,24 @@ TEST_CASE("a send that fits no receive alone is not taken", "[nccl]") {
     return world.settled().size();
   };
   CHECK(joined_of([](World&, TransferStamp&) {}) == 1);
-  CHECK(joined_of([](World&, TransferStamp& send) { send.bytes += 1; }) == 0);
-  CHECK(joined_of([](World&, TransferStamp& send) { send.communicator = 8; }) == 0);
-  CHECK(joined_of([](World&, TransferStamp& send) { send.receiver = 3; }) == 0);
-  CHECK(joined_of([](World&, TransferStamp& send) { send.end_ns -= 100'000; }) == 0);  // the ends lie apart
+  CHECK(joined_of([](World&, TransferStamp& send) { send.stamp.facts.bytes += 1; }) == 0);
+  CHECK(joined_of([](World&, TransferStamp& send) { send.stamp.facts.communicator = 8; }) == 0);
+  CHECK(joined_of([](World&, TransferStamp& send) { send.peer = 3; }) == 0);
+  CHECK(joined_of([](World&, TransferStamp& send) { send.stamp.end_ns -= 100'000; }) == 0);  // the ends lie apart
   CHECK(joined_of([](World& world, TransferStamp&) { world.sent({1'310'000, 1'499'000}); }) == 0);  // which of the two?
-  CHECK(joined_of([](World&, TransferStamp& send) { send.clock->node = 2; }) == 0);  // nobody compared the nodes
+  CHECK(joined_of([](World&, TransferStamp& send) { send.stamp.clock->node = 2; }) == 0);  // nobody compared the nodes
 }
 
 TEST_CASE("across nodes the hosts' clocks count, too", "[nccl]") {
   World world;
   TransferStamp send = stamp(false, {1'300'000, 1'500'000});
   TransferStamp receive = stamp(true, {1'000'000, 1'503'000});
-  send.clock->host = ClockDifference::Offset{1'000'000, 2'000};
-  receive.clock->host = ClockDifference::Offset{-4'000'000, 2'000};
-  receive.clock->node = 9;
+  send.stamp.clock->host = ClockDifference::Offset{1'000'000, 2'000};
+  receive.stamp.clock->host = ClockDifference::Offset{-4'000'000, 2'000};
+  receive.stamp.clock->node = 9;
   // The receiver's host is 5 ms behind the sender's.
-  receive.begin_ns -= 5'000'000;
-  receive.end_ns -= 5'000'000;
+  receive.stamp.begin_ns -= 5'000'000;
+  receive.stamp.end_ns -= 5'000'000;
   world.join.add(receive, world.now);
   world.join.add(send, world.now);
   const auto joined = world.settled();
@@ -148,17 +146,17 @@ TEST_CASE("what peers say is bounded and does no harm", "[nccl]") {
   const auto any = [&] { return random() >> (random() % 64); };
   for (int i = 0; i < 200'000; ++i) {
     TransferStamp one = stamp(random() % 2 == 0, {1, 2});
-    one.communicator = random() % 5000;
-    one.ranks = static_cast<std::uint32_t>(any());
-    one.sender = static_cast<std::uint32_t>(any());
-    one.receiver = static_cast<std::uint32_t>(any());
-    if (random() % 2 == 0) one.ranks = 4, one.sender = 1, one.receiver = 2;
-    one.bytes = static_cast<std::int64_t>(any());
-    one.begin_ns = any();
-    one.end_ns = any();
+    one.stamp.facts.communicator = random() % 5000;
+    one.stamp.facts.ranks = static_cast<std::uint32_t>(any());
+    one.stamp.rank = static_cast<std::uint32_t>(any());
+    one.peer = static_cast<std::uint32_t>(any());
+    if (random() % 2 == 0) one.stamp.facts.ranks = 4, one.stamp.rank = 1, one.peer = 2;
+    one.stamp.facts.bytes = static_cast<std::int64_t>(any());
+    one.stamp.begin_ns = any();
+    one.stamp.end_ns = any();
     const auto offset = [&] { return ClockDifference::Offset{static_cast<std::int64_t>(any()), any()}; };
-    one.clock = StampClock{static_cast<std::uint32_t>(random() % 2), offset(), {}};
-    if (random() % 2 == 0) one.clock->host = offset();
+    one.stamp.clock = StampClock{static_cast<std::uint32_t>(random() % 2), offset(), {}};
+    if (random() % 2 == 0) one.stamp.clock->host = offset();
     world.join.add(one, world.now);
     world.now += std::chrono::microseconds(random() % 200);
     if (random() % 100 == 0) (void)world.join.take(world.now);
@@ -176,7 +174,7 @@ TEST_CASE("stamps that nobody takes stay within one bound, however many pairs th
   World world;
   for (std::uint64_t i = 0; i < 2 * TransferJoin::kMostStamps; ++i) {
     TransferStamp one = stamp(i % 2 == 0, {1'000, 2'000});
-    one.communicator = i % 1000;
+    one.stamp.facts.communicator = i % 1000;
     world.join.add(one, world.now);
   }
   CHECK(world.join.stamps() == TransferJoin::kMostStamps);

@@ -19,12 +19,12 @@
 #include "net/http_client.hpp"
 #include "schema/cost.hpp"
 #include "schema/cost_database.hpp"
-#include "schema/fingerprint.hpp"
 #include "schema/job.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 #include "tested_backends.hpp"
 #include "tuner/needed_costs.hpp"
+#include "wire/agent.pb.h"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

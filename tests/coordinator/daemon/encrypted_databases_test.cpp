@@ -154,7 +154,7 @@ TEST_CASE("a coordinator keeps its costs and its state on a server that it knows
     CHECK(sessions.size() >= 1);
     for (const std::string& session : sessions) CHECK(session == "t|TLSv1.3");
   }
-  CHECK(CostDatabase::open(settings.cost_database, OpenMode::kReadOnly)->cost_count().value() == 2);
+  CHECK(CostDatabase::open(settings.cost_database, OpenMode::kReadOnly)->rows().value().size() == 2);
   CHECK(StateStore::open(settings.state_database).ok());
   CHECK_THAT(log.text(), Contains("listens on") && !Contains(kPassword));
 }

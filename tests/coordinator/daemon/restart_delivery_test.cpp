@@ -388,7 +388,7 @@ TEST_CASE("what a restart takes is told by its phases, and their sum is what it 
   one.begin();
   REQUIRE(one.run([&] { return one.state().incumbent.hash == "best"; }, 100000));
   const Trial& trial = *trial_of(one, "best");
-  const SwitchPhases& phases = trial.switch_phases;
+  const ChangePhases& phases = trial.change_phases;
   CHECK(phases.stop_ms > 0);
   CHECK(phases.copy_ms >= 1400);  // both nodes' launches, one after the other
   CHECK(phases.groups_ms == Approx(0.5));

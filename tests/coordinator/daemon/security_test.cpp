@@ -9,7 +9,7 @@
 #include "../../net/test_authority.hpp"
 #include "../fake_agent.hpp"
 #include "../kept_log.hpp"
-#include "api/refusal_log.hpp"
+#include "api/access.hpp"
 #include "base/clock.hpp"
 #include "coordinator/daemon.hpp"
 #include "net/http_client.hpp"

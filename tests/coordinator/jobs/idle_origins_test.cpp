@@ -1,4 +1,4 @@
-#include "jobs/idle_origins.hpp"
+#include "jobs/retention.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -39,7 +39,7 @@ struct World {
     for (int slices = 0; idle.fold_some().value(); ++slices) REQUIRE(slices < 1000);
   }
   std::size_t unfolded() const { return costs.unfolded_origins(0, kAll).value().size(); }
-  std::uint64_t counted() const { return costs.find(hash, key).value()->statistics.count(); }
+  std::uint64_t counted() const { return costs.costs(hash, {key.kind}).value().at(0).statistics.count(); }
 
   test::DatabasePlace place;
   CostDatabase costs = CostDatabase::open(place.name("costs"), OpenMode::kCreate).value();

@@ -1,4 +1,4 @@
-#include "jobs/rendezvous.hpp"
+#include "agents/wire_commands.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "../fake_agent.hpp"
+#include "agents/membership.hpp"
 #include "base/clock.hpp"
+#include "jobs/search_worker.hpp"
 #include "net/event_loop.hpp"
+#include "services.hpp"
+#include "state_store.hpp"
 #include "tested_backends.hpp"
 
 using namespace trimtab;
@@ -21,11 +25,19 @@ namespace {
 
 constexpr std::int64_t kMany = 10'000;
 
+// How long runs and entries of the audit log are kept.
+struct Limits {
+  Nanoseconds jobs{0};
+  Nanoseconds audit{0};
+};
+
 // A coordinator's jobs without its port, on a clock that the test moves.
 struct Place {
-  explicit Place(const std::string& name, Retention::Limits limits) : store(StateStore::open(name).value()) {
+  explicit Place(const std::string& name, Limits limits) : store(StateStore::open(name).value()) {
     spdlog::set_level(spdlog::level::off);
-    retention.emplace(services, jobs, limits);
+    services.settings.job_retention = limits.jobs;
+    services.settings.audit_retention = limits.audit;
+    retention.emplace(services.for_jobs, jobs);
   }
   std::int64_t run_of(const std::string& name, Phase phase, std::uint64_t launch, std::int64_t steps) {
     TuningState state;
@@ -60,8 +72,8 @@ struct Place {
   CostDatabase costs = CostDatabase::open(directory.path() + "/costs.db", OpenMode::kCreate).value();
   SearchWorker worker{loop, clock};
   Membership members{clock};
-  Services services{clock, store, costs, worker, members, {}, {}, directory.path(), {}, {}};
-  JobTable jobs{services};
+  Services services{clock, store, costs, worker, members, {}, directory.path(), {}, {}};
+  JobTable jobs{services.for_jobs};
   std::optional<Retention> retention;
 };
 

@@ -29,7 +29,7 @@ struct Laboratory {
 
 Laboratory laboratory() {
   const SimulationInput input = small_input(1);
-  return {*parse_model(input.model_json, "model"), *parse_cluster(input.cluster_json, "cluster"), input.costs};
+  return {input.model, input.cluster, input.costs};
 }
 
 double deviation(const std::vector<double>& values) {

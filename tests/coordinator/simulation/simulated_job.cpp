@@ -33,8 +33,8 @@ SimulationInput small_input(std::uint64_t seed, int nodes) {
   }
   if (nodes > 1) world.cluster.links.push_back({"inter_node", std::nullopt, 1e6, 20});
   SimulationInput input;
-  input.model_json = to_json(world.model);
-  input.cluster_json = to_json(world.cluster);
+  input.model = world.model;
+  input.cluster = world.cluster;
   input.costs = world.costs;
   input.seed = seed;
   input.evaluations = 2000;

@@ -6,7 +6,6 @@
 #include "schema/cluster.hpp"
 #include "simulated_job.hpp"
 #include "simulation/ground_truth.hpp"
-#include "simulation/initial_plan.hpp"
 #include "simulation/unmodelled_planner.hpp"
 
 using namespace trimtab;
@@ -31,9 +30,7 @@ TEST_CASE("the same seed gives the same simulated job, another seed another trut
 TEST_CASE("a simulated device has what the job's limit and the cluster both allow", "[simulation][brief]") {
   const auto verdict = [](Bytes limit, Bytes device) {
     SimulationInput input = small_input(3);
-    Cluster cluster = *parse_cluster(input.cluster_json, "the cluster");
-    for (Node& node : cluster.nodes) node.memory_bytes = device;
-    input.cluster_json = to_json(cluster);
+    for (Node& node : input.cluster.nodes) node.memory_bytes = device;
     input.job.memory_limit = limit;
     return run(input).verdict;
   };
@@ -100,18 +97,18 @@ TEST_CASE(
     SimulationInput input = small_input(seed);
     input.job.knobs.recompute = false;
     input.scenario.truth.memory = 12.1;
-    const Model model = *parse_model(input.model_json, "the model");
-    const Cluster cluster = *parse_cluster(input.cluster_json, "the cluster");
+    const Model& model = input.model;
+    const Cluster& cluster = input.cluster;
     auto truth = GroundTruth::make(model, cluster, input.costs, input.scenario.truth, seed);
     REQUIRE(truth.ok());
     for (const Plan& plan : plain_plans(model, cluster, input.job.knobs, seed)) CHECK_FALSE(truth->price(plan).fits);
-    const auto plan = initial_plan(input, model, cluster, *truth);
+    const auto plan = initial_plan(input, *truth);
     INFO("seed " << seed);
     REQUIRE(plan.ok());
     CHECK(truth->price(*parse_plan(*plan, "the plan")).fits);
     input.scenario.truth.memory = 99;
     auto larger = GroundTruth::make(model, cluster, input.costs, input.scenario.truth, seed);
-    const auto none = initial_plan(input, model, cluster, *larger);
+    const auto none = initial_plan(input, *larger);
     REQUIRE_FALSE(none.ok());
     CHECK(none.error().message.find("no plan to begin with was found that truly fits into memory: ") == 0);
   }

@@ -108,7 +108,7 @@ std::string probes(const std::vector<Probe>& all) {
   });
 }
 
-std::string predicted(const Candidate& one) {
+std::string predicted(const PricedPlan& one) {
   return brief(one.plan.hash) + "=" + to_text(one.predicted.mean_ms);
 }
 

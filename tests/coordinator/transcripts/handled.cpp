@@ -12,7 +12,7 @@ Handled take_handled(Tuning& tuning, std::string call, const Event* event, Momen
   handled.actions = std::move(actions);
   for (const Action& action : handled.actions) {
     const auto* search = std::get_if<SearchPlans>(&action);
-    if (search != nullptr) handled.tasks.push_back(tuning.task_for(search->purpose));
+    if (search != nullptr) handled.tasks.push_back(tuning.search_task(search->purpose));
   }
   handled.notes = tuning.take_notes();
   handled.decisions = tuning.take_decisions();

@@ -113,7 +113,7 @@ TEST_CASE("a link of two nodes that has changed is said between these two, and n
   CHECK(cluster.links[0].bandwidth_bytes_per_s == 1e9);
   CHECK(cluster.links[1].bandwidth_bytes_per_s == 5e8);
   CHECK(cluster.links[1].share == 0);
-  CHECK(cluster.links[2].is_between("n3", "n2"));
+  CHECK(cluster.links[2].between == std::pair<std::string, std::string>{"n2", "n3"});
   CHECK(cluster.links[2].share == 0.25);
   CHECK(cluster.links[2].added_latency_us == 1500);
   // As a document.

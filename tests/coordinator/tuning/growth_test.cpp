@@ -130,7 +130,7 @@ TEST_CASE("a node that joins is planned for, the job is begun anew on it, and st
   REQUIRE(job.tuning().takes_nodes());
   job.offer();
   REQUIRE(job.asked() == SearchFor::kMoreNodes);
-  CHECK(job.tuning().task_for(SearchFor::kMoreNodes).cluster_json == cluster_of(3));
+  CHECK(job.tuning().search_task(SearchFor::kMoreNodes).cluster_json == cluster_of(3));
   job.answer(60);
   CHECK(job.state().world_size() == 3);
   CHECK(job.state().outstanding.size() == 3);

@@ -212,7 +212,7 @@ TEST_CASE("what gets slower shortly after the job was tuned again waits as a dri
   CHECK(around_slower() == 0);
   train_until(due + 1);
   REQUIRE(around_slower() == 1);
-  const SearchTask task = tuning.task_for(SearchFor::kSlowerHardware);
+  const SearchTask task = tuning.search_task(SearchFor::kSlowerHardware);
   CHECK(task.link_changes.levels.at("inter_node").share == Approx(0.2).epsilon(0.01));
   CHECK(task.observations.size() == 1);
   CHECK(tuning.search_task().link_changes.levels.at("inter_node").share == Approx(0.4).epsilon(0.01));

@@ -223,9 +223,9 @@ TEST_CASE("what a live change costs has its slow first steps in it, and a gain m
   };
   const Trial quick = adopted_in(0);
   const Trial slow = adopted_in(20);
-  CHECK(quick.switch_phases.warm_up_ms < 2);
+  CHECK(quick.change_phases.warm_up_ms < 2);
   // Twenty times 70 ms, then 0.3 of that, and so on.
-  CHECK(slow.switch_phases.warm_up_ms == Approx(20 * 70 / 0.7).epsilon(0.05));
-  CHECK(slow.switch_ms == Approx(quick.switch_ms + slow.switch_phases.warm_up_ms).epsilon(0.05));
+  CHECK(slow.change_phases.warm_up_ms == Approx(20 * 70 / 0.7).epsilon(0.05));
+  CHECK(slow.switch_ms == Approx(quick.switch_ms + slow.change_phases.warm_up_ms).epsilon(0.05));
   CHECK(slow.break_even_steps > quick.break_even_steps);
 }

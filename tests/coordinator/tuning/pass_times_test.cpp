@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../fake_world.hpp"
-#include "trial_documents.hpp"
+#include "report.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "schema/cluster.hpp"
 #include "schema/model.hpp"
@@ -58,10 +59,10 @@ SearchReply reply_to(const SearchTask& task) {
 }
 
 // The most that a device of the plan is predicted to need.
-Bytes memory_of(const Candidate& candidate) {
-  const Prediction prediction = parse_prediction(candidate.prediction_json, "prediction").value();
+Bytes memory_of(const PricedPlan& candidate) {
   Bytes most = 0;
-  for (const StagePrediction& stage : prediction.stages) most = std::max(most, stage.memory_bytes);
+  const auto prediction = nlohmann::json::parse(candidate.prediction_json);
+  for (const auto& stage : prediction.at("stages")) most = std::max(most, stage.at("memory_bytes").get<Bytes>());
   return most;
 }
 
@@ -71,11 +72,11 @@ TEST_CASE("a plan that ran out of memory rules out itself and all that need as m
   SearchTask task = task_of(small_world());
   const SearchReply before = reply_to(task);
   REQUIRE_FALSE(before.candidates.empty());
-  const Candidate& failed = before.candidates.front();
+  const PricedPlan& failed = before.candidates.front();
   task.too_big = {{failed.plan.json}};
   const SearchReply after = reply_to(task);
   REQUIRE_FALSE(after.candidates.empty());
-  for (const Candidate& one : after.candidates) {
+  for (const PricedPlan& one : after.candidates) {
     INFO(one.plan.json);
     CHECK(memory_of(one) < memory_of(failed));
     CHECK(one.predicted.feasible);
@@ -86,14 +87,14 @@ TEST_CASE("a plan that ran out of memory rules out itself and all that need as m
 
 TEST_CASE("by as much as a plan held more than predicted, others must be predicted to need less than the limit") {
   World world = small_world();
-  const Candidate failed = reply_to(task_of(world)).candidates.front();
+  const PricedPlan failed = reply_to(task_of(world)).candidates.front();
   world.cluster.nodes[0].memory_bytes = memory_of(failed) + 1;  // it binds
   const auto limit = static_cast<double>(memory_of(failed) + 1);
   SearchTask task = task_of(world);
   task.too_big = {{failed.plan.json, 1.2 * static_cast<double>(memory_of(failed))}};
   const auto most = [&task] {
     Bytes bytes = 0;
-    for (const Candidate& one : reply_to(task).candidates) bytes = std::max(bytes, memory_of(one));
+    for (const PricedPlan& one : reply_to(task).candidates) bytes = std::max(bytes, memory_of(one));
     return static_cast<double>(bytes);
   };
   const double taught = most();
@@ -106,13 +107,13 @@ TEST_CASE("by as much as a plan held more than predicted, others must be predict
 
 TEST_CASE("of several plans that ran out of memory the smallest counts, in any order") {
   SearchTask task = task_of(small_world());
-  std::vector<Candidate> found = reply_to(task).candidates;
+  std::vector<PricedPlan> found = reply_to(task).candidates;
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return memory_of(a) < memory_of(b); });
   const Bytes least = memory_of(found.front());
   REQUIRE(least < memory_of(found.back()));
   for (const auto& order : {std::vector{found.front(), found.back()}, std::vector{found.back(), found.front()}}) {
     task.too_big = {{order[0].plan.json}, {order[1].plan.json}};
-    for (const Candidate& one : reply_to(task).candidates) CHECK(memory_of(one) < least);
+    for (const PricedPlan& one : reply_to(task).candidates) CHECK(memory_of(one) < least);
   }
 }
 
@@ -123,9 +124,9 @@ TEST_CASE("when nothing is left that needs less, the search says so") {
   const Plan least = make_plan(world.model, 1, {3, 6}, {1, 1}, {{{0, 3}}, {{3, 6}}});
   task.too_big = {{to_json(least)}};
   Bytes most = 0;
-  for (const Candidate& one : reply_to(task_of(world)).candidates) most = std::max(most, memory_of(one));
+  for (const PricedPlan& one : reply_to(task_of(world)).candidates) most = std::max(most, memory_of(one));
   const SearchReply reply = reply_to(task);
-  for (const Candidate& one : reply.candidates) CHECK(memory_of(one) < most);
+  for (const PricedPlan& one : reply.candidates) CHECK(memory_of(one) < most);
   if (reply.candidates.empty()) CHECK_FALSE(reply.infeasible.empty());
 }
 
@@ -163,7 +164,7 @@ TEST_CASE("a search for a target offers what both the target and the job's knobs
       task.knobs = knobs;
       const SearchReply reply = reply_to(task);
       REQUIRE_FALSE(reply.candidates.empty());
-      return std::ranges::any_of(reply.candidates, [&](const Candidate& one) {
+      return std::ranges::any_of(reply.candidates, [&](const PricedPlan& one) {
         const Plan plan = parse_plan(one.plan.json, "candidate").value();
         return std::ranges::any_of(plan.stages, [&](const Stage& stage) {
           return std::ranges::any_of(stage.segments, [&](const Segment& segment) { return what(plan, segment); });
@@ -197,9 +198,9 @@ TEST_CASE("candidates that differ in recompute alone differ by more than the lea
   world.cluster.nodes[0].memory_bytes = 150'000;  // so that recompute is needed, somewhere
   const SearchReply reply = reply_to(task_of(world));
   REQUIRE(reply.candidates.size() > 1);
-  for (const Candidate& a : reply.candidates) {
+  for (const PricedPlan& a : reply.candidates) {
     CHECK(a.layout == semantic_hash(layout_of(parse_plan(a.plan.json, "candidate").value())));
-    for (const Candidate& b : reply.candidates) {
+    for (const PricedPlan& b : reply.candidates) {
       if (a.plan.hash == b.plan.hash || a.layout != b.layout) continue;
       CHECK(std::abs(a.predicted.mean_ms - b.predicted.mean_ms) >
             0.999 * kLeastDifference * std::min(a.predicted.mean_ms, b.predicted.mean_ms));
@@ -255,7 +256,7 @@ TEST_CASE("measured plans come back with their layout and the calibrated predict
 
 TEST_CASE("a near copy has the same layout and a prediction within the noise") {
   const auto candidate = [](const char* layout, double ms) {
-    return Candidate{{"plan", "hash"}, layout, {ms, ms, ms * 0.9, ms * 1.1, true}, "{}"};
+    return PricedPlan{{"plan", "hash"}, layout, {ms, ms, ms * 0.9, ms * 1.1, true}, "{}"};
   };
   const std::vector<KnownPlan> known = {{"trial 1", "a", 100, 0.002}, {"trial 2", "a", 120, 0.04}};
   REQUIRE(near_copy_of(candidate("a", 100.9), known) != nullptr);

@@ -69,7 +69,7 @@ class ElasticJob {
     }
   }
   void answer(std::uint64_t number) {
-    const SearchTask task = tuning_.task_for(SearchFor::kSpare);
+    const SearchTask task = tuning_.search_task(SearchFor::kSpare);
     CHECK(task.slow_devices.empty());
     std::vector<double> speeds;
     const Cluster cluster = parse_cluster(task.cluster_json, "").value();

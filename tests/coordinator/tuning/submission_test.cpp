@@ -45,7 +45,7 @@ TEST_CASE("a submitted job waits in the queue for longer than its ranks may be s
   CHECK(first_trial(one).state == TrialState::kAdopted);
   // To wait for one's turn is part of what a change costs.
   CHECK(first_trial(one).switch_ms >= 60000);
-  const SwitchPhases& phases = first_trial(one).switch_phases;
+  const ChangePhases& phases = first_trial(one).change_phases;
   CHECK(phases.copy_ms + phases.queue_ms + phases.start_ms >= 60000);
   CHECK(one.own_steps().back() > 0);
 }

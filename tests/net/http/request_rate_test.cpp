@@ -1,4 +1,4 @@
-#include "net/request_rate.hpp"
+#include "net/rate.hpp"
 
 #include <catch2/catch.hpp>
 

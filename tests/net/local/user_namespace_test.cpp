@@ -1,4 +1,4 @@
-#include "local/user_namespace.hpp"
+#include "local/socket_file.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -4,8 +4,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "metrics/metric_page.hpp"
-
 using namespace trimtab;
 using namespace trimtab::net;
 

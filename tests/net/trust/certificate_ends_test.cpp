@@ -1,4 +1,4 @@
-#include "net/certificate_ends.hpp"
+#include "net/credentials.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "api/document_kinds.hpp"
+#include "api/document.hpp"
 #include "documents/json_document.hpp"
 #include "schema/timeline.hpp"
 

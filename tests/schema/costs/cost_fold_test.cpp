@@ -69,7 +69,7 @@ TEST_CASE("no batches of one node make what all have of its hardware unreadable"
   }
   store(database, {{"honest", 1}, "x", "passive", {forward_cost("b", {5})}});
   for (int folded = 0; folded < 2; ++folded) {
-    CHECK(database.find(hash(sample_fingerprint("x")), forward_key("a")).value()->statistics.count() == most.count());
+    CHECK(find_cost(database, hash(sample_fingerprint("x")), forward_key("a"))->statistics.count() == most.count());
     CHECK(database.costs(hash(sample_fingerprint("x"))).value().size() == 2);
     CHECK(database.rows().value().size() == 2);
     fold_all(database);

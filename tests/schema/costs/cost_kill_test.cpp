@@ -67,14 +67,14 @@ TEST_CASE("every batch that was acknowledged before a kill -9 is there afterward
     // A server ends what the killed process began by itself; it is waited for, so that nothing changes while we look.
     if (place.backend() == Backend::kPostgres) (void)PostgresServer::shared()->end_connections();
     const CostDatabase database = CostDatabase::open(name, OpenMode::kCreate).value();
-    const auto cost = database.find(fingerprint, forward_key("a")).value();
+    const auto cost = find_cost(database, fingerprint, forward_key("a"));
     stored = cost ? cost->statistics.count() : 0;
     // One batch may be stored whose acknowledgement the kill has cut off.
     REQUIRE((stored == acknowledged || stored == acknowledged + 1));
     Statistics expected;
     for (std::uint64_t number = 1; number <= stored; ++number) expected.add(static_cast<std::int64_t>(number));
     for (const char* subject : {"a", "b"}) {
-      const auto found = database.find(fingerprint, forward_key(subject)).value();
+      const auto found = find_cost(database, fingerprint, forward_key(subject));
       REQUIRE((found ? found->statistics : Statistics()) == expected);
     }
   }

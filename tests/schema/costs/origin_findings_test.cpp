@@ -23,7 +23,7 @@ void store(CostDatabase& database, std::uint64_t number) {
 }
 
 std::uint64_t counted(const CostDatabase& database) {
-  return database.find(kHash, forward_key("a")).value()->statistics.count();
+  return find_cost(database, kHash, forward_key("a"))->statistics.count();
 }
 
 void store(CostDatabase& database, std::uint64_t number, const std::string& node) {

@@ -35,7 +35,7 @@ TEST_CASE("devices are numbered node after node") {
   CHECK(cluster.node_of(0) == 0);
   CHECK(cluster.node_of(7) == 0);
   CHECK(cluster.node_of(8) == 1);
-  CHECK(cluster.memory_of(8) == 14680064000);
+  CHECK(cluster.nodes[1].memory_bytes == 14680064000);
 }
 
 TEST_CASE("a cluster comes back from its JSON as it was") {

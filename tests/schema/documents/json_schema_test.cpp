@@ -10,7 +10,6 @@
 #include "schema/job.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
-#include "schema/prediction.hpp"
 
 using namespace trimtab;
 using namespace trimtab::test;
@@ -45,7 +44,7 @@ TEST_CASE("the full samples are valid under their schemas, with no member that a
   check_written("plan", sample(DocumentKind::kPlan));
   check_written("model", sample(DocumentKind::kModel));
   check_written("cluster", sample(DocumentKind::kCluster));
-  check_written("prediction", sample(DocumentKind::kPrediction));
+  check_written("prediction", sample_prediction_json());
   check_written("job", sample(DocumentKind::kJob));
 }
 
@@ -53,14 +52,13 @@ TEST_CASE("what to_json writes is valid under the schema, which mentions every m
   check_written("plan", to_json(*parse_plan(sample(DocumentKind::kPlan), "")));
   check_written("model", to_json(*parse_model(sample(DocumentKind::kModel), "")));
   check_written("cluster", to_json(*parse_cluster(sample(DocumentKind::kCluster), "")));
-  check_written("prediction", to_json(*parse_prediction(sample(DocumentKind::kPrediction), "")));
+  check_written("prediction", to_json(sample_prediction()));
   check_written("job", to_json(*parse_job(sample(DocumentKind::kJob), "")));
 }
 
 TEST_CASE("search output is valid under its schema, plans and predictions included") {
   SearchResult result{"unified", "native", "job", 1, 0.41, 812345, "converged", 50113.2, false, {}};
-  result.plans.push_back(
-      {*parse_plan(sample(DocumentKind::kPlan), ""), *parse_prediction(sample(DocumentKind::kPrediction), "")});
+  result.plans.push_back({*parse_plan(sample(DocumentKind::kPlan), ""), sample_prediction()});
   check_written("search", to_json(result));
   result.plans[0].plan.microbatch = 0;
   CHECK(schema("search").violations(json::parse(to_json(result)), true) ==

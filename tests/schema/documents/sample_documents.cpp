@@ -50,16 +50,6 @@ constexpr const char* kCluster = R"({
   "links": [ { "level": "intra_node" }, { "level": "inter_node", "bandwidth_bytes_per_s": 1.25e9, "latency_us": 12.5 },
              { "between": ["n0", "n1"], "bandwidth_bytes_per_s": 1000000, "latency_us": 50 } ] })";
 
-constexpr const char* kPrediction = R"({
-  "iteration_ms": 51234.5, "interval_ms": [50700.1, 51801.9], "computation_share_ms": 40000.25,
-  "communication_share_ms": 10000.5, "overlap_share_ms": 120.25, "bubble_share_ms": 900.5, "feasible": false,
-  "infeasible_reason": "stage 0 needs 812 MiB of 700 MiB",
-  "stages": [ { "forward_ms": 1.5, "backward_ms": 2.25, "recompute_ms": 0.125, "exposed_communication_ms": 0.2,
-                "gradient_sync_ms": 4.5, "optimizer_ms": 0.5, "bubble_ms": 3.1, "memory_bytes": 21474836480,
-                "memory": { "states": 1, "activations": 2, "recompute_peak": 3, "reserved": 5, "working": 4 } } ],
-  "bottleneck": { "stage": 0, "resource": "memory" },
-  "missing_costs": ["operator_forward a float32"], "estimated_costs": ["point_to_point send_recv"] })";
-
 constexpr const char* kJob = R"({
   "schema": "trimtab.job/1", "name": "gpt-cpu", "mode": "auto", "delivery": "restart", "world_size": 2,
   "memory_limit_bytes": 734003200, "steps": 400, "target": "ddp", "strategy": "target", "checkpoint": "/c", "walltime_ns": 9, "hang_ns": 8, "class": "exact", "working_directory": "/srv/job",
@@ -145,7 +135,6 @@ const std::vector<SampleDocument>& sample_documents() {
       {DocumentKind::kPlan, kSmallPlan},
       {DocumentKind::kModel, kModel},
       {DocumentKind::kCluster, kCluster},
-      {DocumentKind::kPrediction, kPrediction},
       {DocumentKind::kJob, kJob},
       {DocumentKind::kJobToml, kJobToml},
       {DocumentKind::kFingerprint, kFingerprint},
@@ -159,6 +148,42 @@ const std::string& sample(DocumentKind kind) {
   const auto& all = sample_documents();
   return std::find_if(all.begin(), all.end(), [&](const SampleDocument& document) { return document.kind == kind; })
       ->text;
+}
+
+const std::string& sample_prediction_json() {
+  static const std::string kText =
+      R"({"iteration_ms":51234.5,"interval_ms":[50700.1,51801.9],"computation_share_ms":40000.25,)"
+      R"("communication_share_ms":10000.5,)"
+      R"("communication_shares_ms":{"collectives":7000.0,"gradients":2000.5,"transfers":1000.0},)"
+      R"("overlap_share_ms":120.25,"bubble_share_ms":900.5,"feasible":false,)"
+      R"("infeasible_reason":"stage 0 needs 812 MiB of 700 MiB",)"
+      R"("stages":[{"forward_ms":1.5,"backward_ms":2.25,"recompute_ms":0.125,"exposed_communication_ms":0.2,)"
+      R"("gradient_sync_ms":4.5,"optimizer_ms":0.5,"bubble_ms":3.1,)"
+      R"("terms":{"computation_ms":5.5,"collectives_ms":0.25,"gradients_ms":4.0,"transfers_ms":0.75,"idle_ms":3.0},)"
+      R"("memory_bytes":21474836480,)"
+      R"("memory":{"states":1,"activations":2,"recompute_peak":3,"reserved":5,"working":4}}],)"
+      R"("bottleneck":{"stage":0,"resource":"memory"},"missing_costs":["operator_forward a float32"],)"
+      R"("estimated_costs":["point_to_point send_recv"]})";
+  return kText;
+}
+
+Prediction sample_prediction() {
+  Prediction prediction;
+  prediction.iteration_ms = 51234.5;
+  prediction.interval_low_ms = 50700.1;
+  prediction.interval_high_ms = 51801.9;
+  prediction.computation_share_ms = 40000.25;
+  prediction.communication_share_ms = 10000.5;
+  prediction.communication_shares = {7000, 2000.5, 1000};
+  prediction.overlap_share_ms = 120.25;
+  prediction.bubble_share_ms = 900.5;
+  prediction.feasible = false;
+  prediction.infeasible_reason = "stage 0 needs 812 MiB of 700 MiB";
+  prediction.stages = {{1.5, 2.25, 0.125, 0.2, 4.5, 0.5, 3.1, {5.5, 0.25, 4, 0.75, 3}, 21474836480, {1, 2, 3, 5, 4}}};
+  prediction.bottleneck = {0, "memory"};
+  prediction.missing_costs = {"operator_forward a float32"};
+  prediction.estimated_costs = {"point_to_point send_recv"};
+  return prediction;
 }
 
 }  // namespace trimtab::test

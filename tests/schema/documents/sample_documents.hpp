@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "schema/prediction.hpp"
+
 namespace trimtab::test {
 
-enum class DocumentKind { kPlan, kModel, kCluster, kPrediction, kJob, kJobToml, kFingerprint, kCostKey, kStatistics };
+enum class DocumentKind { kPlan, kModel, kCluster, kJob, kJobToml, kFingerprint, kCostKey, kStatistics };
 
 struct SampleDocument {
   DocumentKind kind;
@@ -17,5 +19,8 @@ struct SampleDocument {
 [[nodiscard]] const std::vector<SampleDocument>& sample_documents();
 // The first sample of that kind: the full one.
 [[nodiscard]] const std::string& sample(DocumentKind kind);
+// Of a prediction with every field, and that.
+[[nodiscard]] const std::string& sample_prediction_json();
+[[nodiscard]] Prediction sample_prediction();
 
 }  // namespace trimtab::test

@@ -176,7 +176,7 @@ TEST_CASE("costs of the first version on a server are upgraded beside a copy of 
   { REQUIRE(Database::open(place.name, DatabaseMode::kCreate, things({kFirst})).ok()); }  // another kind beside it
   const CostDatabase upgraded = CostDatabase::open(place.name, OpenMode::kReadWrite).value();
   CHECK(upgraded.backup() == "the schema " + place.schema + "_backup_v1");
-  CHECK(upgraded.find(fingerprint, cost.key).value()->statistics == cost.statistics);
+  CHECK(find_cost(upgraded, fingerprint, cost.key)->statistics == cost.statistics);
   const std::string copy = place.copies().at(0);
   CHECK(
       place.server.run("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = '" + copy +

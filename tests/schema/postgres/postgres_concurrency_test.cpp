@@ -132,8 +132,8 @@ TEST_CASE("a batch that two coordinators are sent at once is new to one of them"
   const CostDatabase database = CostDatabase::open(name, OpenMode::kReadOnly).value();
   Statistics expected;
   for (std::uint64_t number = 1; number <= kBatches; ++number) expected.add(static_cast<std::int64_t>(number));
-  CHECK(database.find(hash(sample_fingerprint()), forward_key("a")).value()->statistics == expected);
-  CHECK(database.cost_count().value() == kBatches + 1);
+  CHECK(find_cost(database, hash(sample_fingerprint()), forward_key("a"))->statistics == expected);
+  CHECK(cost_count(database) == kBatches + 1);
   const std::string revisions = "SELECT revision FROM " + PostgresServer::schema_of(name) + ".facts";
   CHECK(PostgresServer::shared()->run(revisions).at(0) == std::to_string(kCoordinators * kBatches));
 }

@@ -78,12 +78,12 @@ TEST_CASE("batches that were stored before the disk was full are there afterward
     CHECK(added.error().kind == ErrorKind::kUnavailable);
     CHECK_THAT(added.error().message, Catch::Contains("disk"));
     CHECK(stored > 5);
-    CHECK(database.find(fingerprint, forward_key("a")).value()->statistics.count() == stored);
+    CHECK(find_cost(database, fingerprint, forward_key("a"))->statistics.count() == stored);
   }
   const auto reopened = CostDatabase::open(path, OpenMode::kReadOnly);
   INFO((reopened.ok() ? "" : reopened.error().message));
   REQUIRE(reopened.ok());
-  CHECK(reopened->find(fingerprint, forward_key("a")).value()->statistics.count() == stored);
+  CHECK(find_cost(*reopened, fingerprint, forward_key("a"))->statistics.count() == stored);
 }
 
 TEST_CASE("a full disk lets no database be created, and a later attempt succeeds", "[needs:root]") {
@@ -119,6 +119,6 @@ TEST_CASE("a cost database in a read-only place is refused for writing, loses no
   }
   const auto reader = CostDatabase::open(path, OpenMode::kReadOnly);
   REQUIRE(reader.ok());
-  CHECK(reader->find(hash(sample_fingerprint()), forward_key("a")).value()->statistics == statistics_of({7}));
+  CHECK(find_cost(*reader, hash(sample_fingerprint()), forward_key("a"))->statistics == statistics_of({7}));
   CHECK(bytes_of(path) == before);
 }

@@ -77,11 +77,11 @@ TEST_CASE("a uniform stage from prefix sums is the stage operator by operator") 
       stage.end = static_cast<std::int32_t>(random.between(stage.begin + 1, tables.operators()));
       stage.setting = 0;
       stage.place = {static_cast<std::int32_t>(random.between(1, 6)), random.below(2) == 0, random.below(2) == 0};
-      const aceso::UniformPrice price = stages.price(stage);
+      const aceso::StageCost price = stages.price(stage);
       std::vector<std::uint8_t> flags;
       const aceso::StageParts parts = stages.parts(stage, flags);
       INFO("model " << i << " stage [" << stage.begin << ", " << stage.end << ")");
-      REQUIRE(price.time() == Approx(parts.time()).epsilon(1e-12));
+      REQUIRE(price.time == Approx(parts.time()).epsilon(1e-12));
       REQUIRE(price.memory == Approx(parts.memory).epsilon(1e-12));
       recomputed += parts.recompute > 0 ? 1 : 0;
     }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "plan/canonical.hpp"
+#include "plan/candidate.hpp"
 #include "split_world.hpp"
-#include "strategies/aceso/fine_tuning.hpp"
-#include "strategies/aceso/operator_moves.hpp"
+#include "strategies/aceso/polish.hpp"
+#include "strategies/aceso/primitives.hpp"
 #include "strategies/aceso/split_moves.hpp"
 #include "tuner/search.hpp"
 

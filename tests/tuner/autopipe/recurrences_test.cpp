@@ -5,7 +5,7 @@
 
 #include "base/random.hpp"
 #include "event_simulation.hpp"
-#include "solvers/autopipe/slicer.hpp"
+#include "solvers/autopipe/partition.hpp"
 #include "vectors.hpp"
 
 namespace trimtab::tuner {

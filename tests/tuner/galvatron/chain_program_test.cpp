@@ -42,6 +42,34 @@ ChainProblem random_problem(std::mt19937_64& random, const Shape& shape) {
   return problem;
 }
 
+// One chain alone.
+std::optional<ChainChoice> solve_chain(const ChainProblem& problem) {
+  return ChainProgram(problem).solve(problem.kinds);
+}
+
+// Time and memory of a choice.
+ChainChoice price_chain(const ChainProblem& problem, std::vector<std::int32_t> strategies) {
+  ChainChoice choice;
+  double kept = 0;
+  double states = 0;
+  double highest = 0;
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    const auto kind = static_cast<std::size_t>(problem.kinds[i]);
+    const ChainCost& cost = problem.costs[kind][static_cast<std::size_t>(strategies[i])];
+    choice.time += cost.time;
+    if (i > 0 && !problem.changes.empty() && !problem.changes[kind].empty()) {
+      choice.time +=
+          problem.changes[kind][static_cast<std::size_t>(strategies[i - 1]) * problem.strategies + strategies[i]];
+    }
+    kept += cost.kept;
+    states += cost.states;
+    highest = std::max(highest, kept + cost.peak);
+  }
+  choice.memory = states + highest;
+  choice.strategies = std::move(strategies);
+  return choice;
+}
+
 double least_time(const ChainProblem& problem) {
   std::vector<std::int32_t> choice(problem.kinds.size(), 0);
   double best = kInfinite;

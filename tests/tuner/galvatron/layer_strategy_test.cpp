@@ -31,6 +31,13 @@ std::size_t ways(std::int32_t devices, std::set<int> used) {
   return count;
 }
 
+// Over all pipeline degrees 1, 2, 4 ... devices.
+std::size_t count_strategies(std::int32_t devices, const TreeRules& rules) {
+  std::size_t count = 0;
+  for (std::int32_t stages = 1; stages <= devices; stages *= 2) count += decision_tree(devices / stages, rules).size();
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("galvatron: decision trees have as many strategies as the paper counts", "[galvatron]") {

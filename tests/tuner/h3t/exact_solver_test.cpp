@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "enumeration.hpp"
-#include "papers/h3t/free_synchronization.hpp"
+#include "papers/h3t/published_solvers.hpp"
 #include "published_vectors.hpp"
 #include "random_layers.hpp"
 #include "solvers/h3t/relaxation.hpp"

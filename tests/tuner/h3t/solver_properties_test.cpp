@@ -1,11 +1,10 @@
 #include <catch2/catch.hpp>
 
 #include "analytic_layers.hpp"
-#include "papers/h3t/free_synchronization.hpp"
 #include "papers/h3t/published_solvers.hpp"
 #include "random_layers.hpp"
 #include "solvers/h3t/exact_solver.hpp"
-#include "solvers/h3t/least_memory.hpp"
+#include "solvers/h3t/step_program.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {

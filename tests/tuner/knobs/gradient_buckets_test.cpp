@@ -1,6 +1,6 @@
 // Gradients reduced in buckets and parameters gathered during the next forward, against a list of events.
 
-#include "native/stage/gradient_buckets.hpp"
+#include "native/stage/operator_price.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "native/costs/curve.hpp"
-#include "native/costs/optimizer_estimate.hpp"
 #include "native/costs/tables.hpp"
 #include "native/costs/tensor_estimate.hpp"
 #include "tuner/search.hpp"

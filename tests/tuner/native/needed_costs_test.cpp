@@ -215,7 +215,7 @@ TEST_CASE("keys that one measurement fills are one item of the request") {
                        Catch::Contains(R"({"kind":"process"})"));
   // Beside the heaviest operator, at the most samples.
   CHECK_THAT(json, Catch::Contains(R"("group_size":2,"cost_key":"feedforward","dtype":"float32","samples":4})"));
-  CHECK(benchmark_requests_json({}).find("\"items\":[]") != std::string::npos);
+  CHECK(benchmark_requests_json({}, world.model).find("\"items\":[]") != std::string::npos);
 }
 
 TEST_CASE("several nodes need their links at both levels") {

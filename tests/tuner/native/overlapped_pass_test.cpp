@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/random.hpp"
-#include "native/costs/work_beside.hpp"
+#include "native/costs/communication_slowdowns.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -1,7 +1,5 @@
 // Links that the cluster gives for two nodes: only what goes over them costs more.
 
-#include "native/costs/route.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "native/costs/link_costs.hpp"

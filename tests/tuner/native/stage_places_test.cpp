@@ -1,4 +1,4 @@
-#include "native/stage/stage_places.hpp"
+#include "native/stage/stage_shape.hpp"
 
 #include <catch2/catch.hpp>
 

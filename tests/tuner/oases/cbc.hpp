@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "papers/oases/chain.hpp"
+#include "papers/oases/tables.hpp"
 
 namespace trimtab::tuner::oases::test {
 

@@ -138,4 +138,19 @@ std::optional<double> enumerated(const Chain& chain, Objective objective, std::i
   }
 }
 
+Choice deployed(const Chain& chain, const Choice& choice) {
+  std::vector<std::int32_t> count(chain.degrees.size(), 0);
+  for (const std::int32_t degree : choice) ++count[degree];
+  std::vector<std::int32_t> order(chain.degrees.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return count[a] > count[b]; });
+  if (order.size() < 2 || count[order[1]] == 0) return choice;
+  const std::int32_t smaller = std::min(order[0], order[1]);
+  const std::int32_t larger = std::max(order[0], order[1]);
+  const std::int32_t cut = count[smaller] / 2 * 2;
+  Choice run(choice.size(), larger);
+  std::fill(run.begin(), run.begin() + cut, smaller);
+  return run;
+}
+
 }  // namespace trimtab::tuner::oases::test

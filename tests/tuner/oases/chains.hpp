@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "papers/oases/chain.hpp"
+#include "papers/oases/tables.hpp"
 #include "solvers/label_setting.hpp"
 
 namespace trimtab::tuner::oases::test {
@@ -35,5 +35,9 @@ struct RandomShape {
 [[nodiscard]] bool allowed(const Choice& choice, std::int32_t most_options);
 // The least cost of any choice that fits; nothing where none does. Small chains only.
 [[nodiscard]] std::optional<double> enumerated(const Chain& chain, Objective objective, std::int32_t most_options = 0);
+
+// What the published planner runs of its program's answer: the two degrees that most nodes have; the smaller one on as
+// many whole layers (two nodes) as it fills, in front, the larger on the rest. Its memory is not checked again.
+[[nodiscard]] Choice deployed(const Chain& chain, const Choice& choice);
 
 }  // namespace trimtab::tuner::oases::test

@@ -7,6 +7,7 @@
 namespace trimtab::tuner::oases {
 namespace {
 
+using test::deployed;
 using test::enumerated;
 using test::random_chain;
 using test::solve;

@@ -43,7 +43,7 @@ TEST_CASE("the peer's answers on its profile: usable degrees, plans, times and m
     const Choice plan = indices(chain, peer.plan);
     CHECK(step_ms(chain, plan, Objective::kPublished) == Approx(answer.cost).epsilon(1e-12));
     CHECK(memory_bytes(chain, plan) == Approx(peer.memory).margin(8192));
-    const Choice run = deployed(chain, plan);
+    const Choice run = test::deployed(chain, plan);
     CHECK(run == indices(chain, peer.deployed));
     CHECK(step_ms(chain, run, Objective::kPublished) == Approx(peer.deployed_published_ms).epsilon(kDigits));
     CHECK(memory_bytes(chain, run) == Approx(peer.deployed_memory).margin(8192));

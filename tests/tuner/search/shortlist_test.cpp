@@ -1,4 +1,4 @@
-#include "search/shortlist.hpp"
+#include "search/strategy.hpp"
 
 #include <catch2/catch.hpp>
 

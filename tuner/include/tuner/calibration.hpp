@@ -14,14 +14,7 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/result.hpp"
-#include "schema/plan.hpp"
 #include "schema/prediction.hpp"
 
 namespace trimtab::tuner {
@@ -48,7 +41,7 @@ struct Calibration {
   Factor communication{1.0, 0.12};
   std::array<Factor, kCommunicationClasses> classes{{{1.0, 0.09}, {1.0, 0.09}, {1.0, 0.09}}};
   Factor overlap{1.0, 0.2};   // on what computing and communicating at once slow each other down by, beyond 1
-  Factor bubble{1.0, 0.1};    // on what a step's busiest stage idles, transfers aside (bubble.hpp)
+  Factor bubble{1.0, 0.1};    // on what a step's busiest stage idles, transfers aside (BusiestSeat)
   Factor memory;              // on memory that was measured: what operators store, and what they work with
   double fixed_ms = 0;        // per iteration, owned by no term
   double fixed_sigma_ms = 0;  // posterior standard deviation of fixed_ms

@@ -14,12 +14,6 @@
 // "Clearly differs": all ratios together are farther from 1 than their noise, kSystematic included, explains
 // (src/native/costs/training_correction.hpp).
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "schema/cost.hpp"
 
 namespace trimtab::tuner {

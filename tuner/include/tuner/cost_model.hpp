@@ -3,15 +3,6 @@
 // What a cost model answers: the price of a plan, the picture behind it, and which of the plan's knobs it leaves out.
 // Immutable; any thread. The native model and the models of papers stand behind this one interface.
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/result.hpp"
-#include "schema/plan.hpp"
-#include "schema/prediction.hpp"
 #include "schema/timeline.hpp"
 #include "tuner/calibration.hpp"
 #include "tuner/cost_table.hpp"

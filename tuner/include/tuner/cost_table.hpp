@@ -4,13 +4,8 @@
 // and collectives are interpolated between measured points only; outside of them a cost is missing, by name, unless
 // estimates were asked for: then the nearest point is scaled and the use is flagged. Any thread may read a built table.
 
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "base/result.hpp"
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 #include "schema/model.hpp"

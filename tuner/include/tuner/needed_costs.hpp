@@ -2,9 +2,6 @@
 
 // Which costs the plans of a job may need: what active profiling has to measure. Pure; any thread.
 
-#include <string>
-#include <vector>
-
 #include "schema/cluster.hpp"
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
@@ -22,9 +19,5 @@ namespace trimtab::tuner {
 // is measured beside the model's heaviest operator (by flops, then parameters) at its largest count of samples that
 // `keys` names, else at a middle one that its microbatches allow.
 [[nodiscard]] std::string benchmark_requests_json(const std::vector<CostKey>& keys, const Model& model);
-
-// Without the model: overlap is measured beside the operator of `keys` with the most samples; where `keys` names no
-// operator, overlap items are left out.
-[[nodiscard]] std::string benchmark_requests_json(const std::vector<CostKey>& keys);
 
 }  // namespace trimtab::tuner

@@ -3,21 +3,37 @@
 // Search for the fastest plan that fits. A strategy is one file in tuner/src/strategies; `strategies()` is the table.
 // Deterministic for a seed and an evaluation budget. Pure: time budgets and cancellation come in as `stop`.
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/result.hpp"
 #include "schema/job.hpp"
-#include "schema/plan.hpp"
-#include "schema/prediction.hpp"
 #include "tuner/cost_model.hpp"
-#include "tuner/strategy_options.hpp"
 
 namespace trimtab::tuner {
+
+// What single strategies can be told, and no other. Plain values.
+struct AcesoOptions {
+  int max_hops = 7;             // primitives in a row before it backtracks
+  bool use_heuristic_2 = true;  // false tries resources and primitives in random order (ablation)
+};
+
+struct H3tOptions {
+  std::string solver = "exact";       // one of h3t_solvers()
+  bool free_synchronization = false;  // then tries layers that do not synchronize; its bound ends there
+};
+// "exact", and the paper's own: "program", "greedy", "random".
+[[nodiscard]] std::vector<std::string_view> h3t_solvers();
+
+struct OasesOptions {
+  // Most tensor-parallel degrees, each on operators in a row; the space has plans with more, so that nothing is proven.
+  // 0 = any, anywhere.
+  std::int32_t degrees = 0;
+};
+
+struct UnifiedOptions {
+  // Prices every plan where there are at most so many ways to cut, place and split; 0 = never.
+  double enumerated_ways = 6000;
+  bool stage_program = true;  // solves stages again operator by operator; false to see what that is worth
+};
 
 struct SearchOptions {
   std::string strategy = "aceso";  // one of strategies()

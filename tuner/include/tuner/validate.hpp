@@ -2,9 +2,6 @@
 
 // Which rules a plan breaks. Pure; any thread.
 
-#include <string>
-#include <vector>
-
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
 #include "schema/model.hpp"

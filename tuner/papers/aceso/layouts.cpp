@@ -1,12 +1,17 @@
 #include "papers/aceso/layouts.hpp"
 
-#include <utility>
-
 namespace trimtab::tuner::aceso {
 namespace {
 
 bool contains(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
+}
+
+double activation_factor(std::string_view name) {
+  if (name == "enc-attention-dropout") return 1.5;
+  if (name == "enc-attention-softmax" || name == "bn1" || contains(name, "-bn3")) return 0;
+  if (contains(name, "-downsample") && !contains(name, "0-0")) return 0;
+  return 1;
 }
 
 OperatorLayouts same(LayoutRule input, LayoutRule output) {
@@ -49,18 +54,10 @@ OperatorLayouts layouts_of(std::string_view name) {
 }
 
 Layout layout(LayoutRule rule, std::int32_t tp, std::int32_t dp) {
-  switch (rule) {
-    case LayoutRule::kReplicated:
-      return {tp, {1, dp, 1}};
-    case LayoutRule::kColumn:
-      return {1, {1, dp, tp}};
-    case LayoutRule::kHeads:
-      return {1, {dp, tp, 1}};
-    case LayoutRule::kBatch:
-      return {tp, {dp, 1, 1}};
-    case LayoutRule::kAny:
-      break;
-  }
+  if (rule == LayoutRule::kReplicated) return {tp, {1, dp, 1}};
+  if (rule == LayoutRule::kColumn) return {1, {1, dp, tp}};
+  if (rule == LayoutRule::kHeads) return {1, {dp, tp, 1}};
+  if (rule == LayoutRule::kBatch) return {tp, {dp, 1, 1}};
   return {};
 }
 
@@ -89,6 +86,15 @@ bool step_towards(const Layout& to, Layout& from, Reshard& step) {
     return true;
   }
   return false;
+}
+
+NameFacts name_facts(std::string_view name) {
+  NameFacts facts;
+  facts.activation_factor = activation_factor(name);
+  facts.starts_layer = name == "enc-1st-layernorm" || contains(name, "-conv1");
+  facts.never_recomputed = facts.starts_layer || contains(name, "-relu") || contains(name, "embedding") ||
+                           contains(name, "post-process") || name == "conv1";
+  return facts;
 }
 
 }  // namespace trimtab::tuner::aceso

@@ -1,7 +1,8 @@
 #pragma once
 
-// How Aceso's published code lays an operator's tensors over the devices of a stage, and what a change of layout
-// between neighbours costs. Source: microsoft/SuperScaler, EuroSys24AE, search/ (resharding). Pure functions.
+// What Aceso's published code knows of operators by their names: how it lays their tensors over the devices of a stage
+// and what a change of layout between neighbours costs, how much of their activation counts, where a kept checkpoint
+// is, and which are never chosen for recompute. Source: microsoft/SuperScaler, EuroSys24AE, search/. Pure functions.
 
 #include <array>
 #include <cstdint>
@@ -44,5 +45,14 @@ struct Reshard {
 
 // Takes one step; `from` becomes the layout after it. False where nothing (more) is to be done.
 [[nodiscard]] bool step_towards(const Layout& to, Layout& from, Reshard& step);
+
+struct NameFacts {
+  double activation_factor = 1;   // of the measured activation: 1.5 and 0 are what the code sets by name
+  bool starts_layer = false;      // the output of the operator before it is the checkpoint that is kept
+  bool never_recomputed = false;  // not taken as the first of a pair of recomputed operators
+  bool operator==(const NameFacts&) const = default;
+};
+
+[[nodiscard]] NameFacts name_facts(std::string_view name);
 
 }  // namespace trimtab::tuner::aceso

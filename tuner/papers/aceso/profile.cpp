@@ -13,28 +13,18 @@ std::int64_t round_half_even(double value) {
   return static_cast<std::int64_t>(std::nearbyint(value));
 }
 
-double* field(Row& row, CostKind kind) {
-  switch (kind) {
-    case CostKind::kOperatorForward:
-      return &row.forward;
-    case CostKind::kOperatorBackward:
-      return &row.backward;
-    case CostKind::kOperatorStoredBytes:
-      return &row.activation;
-    case CostKind::kOperatorInputBytes:
-      return &row.input;
-    case CostKind::kOperatorOutputBytes:
-      return &row.output;
-    case CostKind::kOperatorParameterBytes:
-      return &row.weight;
-    case CostKind::kOperatorForwardReserveBytes:
-      return &row.forward_reserve;
-    case CostKind::kOperatorBackwardReserveBytes:
-      return &row.backward_reserve;
-    default:
-      return nullptr;
-  }
-}
+struct RowField {
+  CostKind kind;
+  double Row::*value;
+};
+constexpr RowField kRowFields[] = {{CostKind::kOperatorForward, &Row::forward},
+                                   {CostKind::kOperatorBackward, &Row::backward},
+                                   {CostKind::kOperatorStoredBytes, &Row::activation},
+                                   {CostKind::kOperatorInputBytes, &Row::input},
+                                   {CostKind::kOperatorOutputBytes, &Row::output},
+                                   {CostKind::kOperatorParameterBytes, &Row::weight},
+                                   {CostKind::kOperatorForwardReserveBytes, &Row::forward_reserve},
+                                   {CostKind::kOperatorBackwardReserveBytes, &Row::backward_reserve}};
 
 bool is_time(CostKind kind) {
   return kind == CostKind::kOperatorForward || kind == CostKind::kOperatorBackward;
@@ -103,10 +93,11 @@ Profile profile_from_costs(std::span<const Cost> costs, const std::string& dtype
           mean / 1000;
       continue;
     }
-    Row probe;
-    if (field(probe, key.kind) == nullptr) continue;
+    const auto* const field = std::find_if(std::begin(kRowFields), std::end(kRowFields),
+                                           [&](const RowField& one) { return one.kind == key.kind; });
+    if (field == std::end(kRowFields)) continue;
     Row& row = profile.rows[key.subject][{key.samples, key.tp, key.sharding == "alternate"}];
-    *field(row, key.kind) = is_time(key.kind) ? mean / 1000 : published_mib(mean);
+    row.*field->value = is_time(key.kind) ? mean / 1000 : published_mib(mean);
     row.measured = row.measured || key.kind == CostKind::kOperatorForward;
   }
   profile.intra_node = link_table(links[0]);

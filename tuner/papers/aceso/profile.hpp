@@ -3,7 +3,6 @@
 // The measured numbers behind the aceso cost model, in the units of its published code: times in microseconds, sizes in
 // MiB with three decimals. Plain values.
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <span>

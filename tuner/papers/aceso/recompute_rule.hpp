@@ -1,18 +1,18 @@
 #pragma once
 
-// Which operators of a stage the published code recomputes: name by name, largest activations first, until the stage
-// fits (COST_MODEL of the peer data, section 4). Keeps its working memory from stage to stage: one per search, not
-// thread-safe.
+// Which operators of a stage are recomputed: by the published code's rule, or as little time as makes the stage fit
+// where a plan may choose freely.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "papers/aceso/stage_parts.hpp"
-#include "papers/aceso/stage_view.hpp"
 
 namespace trimtab::tuner::aceso {
 
+// Name by name, largest activations first, until the stage fits (COST_MODEL of the peer data, section 4). Keeps its
+// working memory from stage to stage: one per search, not thread-safe.
 class RecomputeRule {
  public:
   // `tables` must outlive this.
@@ -44,5 +44,15 @@ class RecomputeRule {
 // The same for once.
 void derive_recompute(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
                       const Place& place, std::vector<std::uint8_t>& recompute);
+
+// Recomputes what frees most memory for its time until the stage fits: runs of operators by their cost for one of
+// memory (a Lagrangian search over the price of memory), then the runs that turn out not to be needed are kept again.
+// All that frees memory where nothing makes it fit.
+void choose_recompute(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
+                      const Place& place, std::vector<std::uint8_t>& recompute);
+
+// Recomputes `count` more operators, those of the largest activation for their time first.
+void recompute_further(const Tables& tables, std::int32_t begin, std::span<const OperatorSplit> splits,
+                       std::int32_t count, std::vector<std::uint8_t>& recompute);
 
 }  // namespace trimtab::tuner::aceso

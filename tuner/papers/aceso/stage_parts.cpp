@@ -1,9 +1,5 @@
 #include "papers/aceso/stage_parts.hpp"
 
-#include <algorithm>
-
-#include "papers/aceso/stage_view.hpp"
-
 namespace trimtab::tuner::aceso {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "papers/aceso/tables.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

@@ -4,18 +4,79 @@
 // operator). A setting is samples per replica, tensor-parallel width and sharding choice. Built once, immutable; any
 // thread.
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
-#include "papers/aceso/operator_names.hpp"
+#include "papers/aceso/layouts.hpp"
 #include "papers/aceso/profile.hpp"
-#include "papers/aceso/range_max.hpp"
 #include "schema/cluster.hpp"
 #include "schema/model.hpp"
 
 namespace trimtab::tuner::aceso {
+
+// The largest of consecutive numbers in constant time: maxima inside blocks of 16 and a doubling table over the blocks.
+// Immutable once built; any thread.
+class RangeMax {
+ public:
+  RangeMax() = default;
+  explicit RangeMax(std::span<const double> values)
+      : count_(values.size()), blocks_((values.size() + (std::size_t{1} << kShift) - 1) >> kShift) {
+    constexpr std::size_t kBlock = std::size_t{1} << kShift;
+    const auto levels = static_cast<std::size_t>(std::bit_width(blocks_));
+    numbers_.reserve(level_begin(levels));
+    for (int copy = 0; copy < 3; ++copy) numbers_.insert(numbers_.end(), values.begin(), values.end());
+    double* const from_block_begin = numbers_.data() + count_;
+    double* const to_block_end = from_block_begin + count_;
+    for (std::size_t i = 1; i < count_; ++i) {
+      if (i % kBlock != 0) from_block_begin[i] = std::max(from_block_begin[i], from_block_begin[i - 1]);
+    }
+    for (std::size_t i = count_; i-- > 1;) {
+      if (i % kBlock != 0) to_block_end[i - 1] = std::max(to_block_end[i - 1], to_block_end[i]);
+    }
+    for (std::size_t i = 0; i < count_; i += kBlock) numbers_.push_back(to_block_end[i]);
+    for (std::size_t level = 1; level < levels; ++level) {
+      const double* const narrow = numbers_.data() + level_begin(level - 1);
+      const std::size_t width = std::size_t{1} << (level - 1);
+      for (std::size_t i = 0; i + 2 * width <= blocks_; ++i) numbers_.push_back(std::max(narrow[i], narrow[i + width]));
+    }
+  }
+
+  // The largest of values [begin, end); 0 where there is none.
+  [[nodiscard]] double operator()(std::int32_t begin, std::int32_t end) const {
+    if (begin >= end) return 0;
+    const std::int32_t last = end - 1;
+    const std::int32_t first_block = begin >> kShift;
+    const std::int32_t last_block = last >> kShift;
+    const double* const values = numbers_.data();
+    if (first_block == last_block) return *std::max_element(values + begin, values + end);
+    const double edges = std::max(values[2 * count_ + begin], values[count_ + last]);
+    return last_block - first_block < 2 ? edges : std::max(edges, blocks(first_block + 1, last_block));
+  }
+  [[nodiscard]] double at(std::int32_t index) const { return numbers_[index]; }
+
+ private:
+  static constexpr std::int32_t kShift = 4;
+
+  [[nodiscard]] double blocks(std::int32_t begin, std::int32_t end) const {
+    const auto level = static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(end - begin)) - 1);
+    const double* const largest = numbers_.data() + level_begin(level);
+    return std::max(largest[begin], largest[end - (std::int32_t{1} << level)]);
+  }
+  // A level has 2^level - 1 fewer numbers than there are blocks.
+  [[nodiscard]] std::size_t level_begin(std::size_t level) const {
+    return 3 * count_ + level * (blocks_ + 1) + 1 - (std::size_t{1} << level);
+  }
+
+  std::size_t count_ = 0, blocks_ = 0;
+  // One after the other: the values; by value, the largest of its block up to here, and from here on; by level and
+  // block, the largest of 2^level blocks.
+  std::vector<double> numbers_;
+};
 
 struct OperatorFacts {
   std::int32_t kind = 0;   // operators of one kind share their rows

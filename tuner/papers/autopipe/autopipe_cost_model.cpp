@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "native/step/memory_text.hpp"
 #include "native/step/priced_plan.hpp"
-#include "papers/autopipe/autopipe_evaluator.hpp"
-#include "plan/plan_rules.hpp"
+#include "papers/answers/answers.hpp"
 #include "solvers/autopipe/critical_path.hpp"
 
 namespace trimtab::tuner {
@@ -170,8 +168,8 @@ std::unique_ptr<CostModel> AutopipeCostModel::on(const Cluster& cluster) const {
 Prediction AutopipeCostModel::evaluate(const Plan& plan) const {
   const Step step(*this, plan);
   Prediction prediction;
-  prediction.iteration_ms = prediction.interval_low_ms = prediction.interval_high_ms = step.end();
   for (std::int32_t x = 0; x < step.stages(); ++x) prediction.stages.push_back(predict_stage(step, x));
+  prediction.iteration_ms = prediction.interval_low_ms = prediction.interval_high_ms = step.end();
   for (const PipelineAction& action : critical_path(step.pipeline(), step.recorded())) {
     prediction.computation_share_ms += action.end - action.begin;
   }
@@ -179,7 +177,7 @@ Prediction AutopipeCostModel::evaluate(const Plan& plan) const {
   const std::int32_t master = master_stage(step.pipeline(), step.recorded());
   const StagePrediction& of = prediction.stages[master];
   const double computing = of.forward_ms + of.backward_ms + of.recompute_ms;
-  prediction.bottleneck = {master, of.exposed_communication_ms > computing ? "communication" : "computation"};
+  papers::name_bottleneck(static_cast<std::size_t>(master), of.exposed_communication_ms > computing, prediction);
   prediction.missing_costs.assign(step.priced().names.missing.begin(), step.priced().names.missing.end());
   prediction.estimated_costs.assign(step.priced().names.estimated.begin(), step.priced().names.estimated.end());
   if (step.priced().names.time_missing) {
@@ -188,10 +186,9 @@ Prediction AutopipeCostModel::evaluate(const Plan& plan) const {
   }
   const std::int32_t worst = worst_memory_stage(step.priced());
   if (worst < 0) return prediction;
-  prediction.feasible = false;
-  prediction.bottleneck = {worst, "memory"};
-  prediction.infeasible_reason =
-      describe_excess(native_.table().tables(), native_.calibration(), whole(plan), step.priced(), worst);
+  papers::exceed(static_cast<std::size_t>(worst),
+                 describe_excess(native_.table().tables(), native_.calibration(), whole(plan), step.priced(), worst),
+                 prediction);
   return prediction;
 }
 
@@ -221,24 +218,15 @@ std::vector<std::string> AutopipeCostModel::unpriced(const Plan& plan) const {
     names.push_back("schedule.sliced_microbatches above " + std::to_string(deepest) +
                     ", the microbatches of the first stage's warm-up");
   }
-  if (schedule.sub_batches > 1) names.emplace_back("schedule.sub_batches");
-  if (schedule.cross_pass) names.emplace_back("schedule.cross_pass");
-  if (schedule.recompute_after_communication) names.emplace_back("schedule.recompute_after_communication");
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
-      const Segment& segment = plan.stages[s].segments[g];
-      const std::string at = segment_text(s, g) + ".";
-      if (segment.cp > 1) names.push_back(at + "cp");
-      if (segment.sharded != ShardedLevel::kNone) names.push_back(at + "sharded");
-      if (segment.switches != Switches{}) names.push_back(at + "switches");
-      if (!segment.tp_consecutive) names.push_back(at + "tp_consecutive");
-    }
-  }
+  papers::name_sub_batches(schedule, names);
+  papers::name_late_recompute(schedule, names);
+  papers::each_segment(plan, [&](const Segment& segment, const std::string& at) {
+    if (segment.cp > 1) names.push_back(at + "cp");
+    if (segment.sharded != ShardedLevel::kNone) names.push_back(at + "sharded");
+    if (segment.switches != Switches{}) names.push_back(at + "switches");
+    if (!segment.tp_consecutive) names.push_back(at + "tp_consecutive");
+  });
   return names;
-}
-
-std::unique_ptr<Evaluator> AutopipeCostModel::evaluator(const PlanSpace& space) const {
-  return std::make_unique<autopipe::AutopipeEvaluator>(*this, space);
 }
 
 }  // namespace trimtab::tuner

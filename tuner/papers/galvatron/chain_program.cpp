@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/check.hpp"
-#include "papers/galvatron/reduced_chain.hpp"
-
 namespace trimtab::tuner::galvatron {
 namespace {
 
@@ -13,6 +10,76 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kEqual = 1e-12;        // of a time
 constexpr std::size_t kAsks = 1 << 14;  // labels between two questions whether to stop
 constexpr int kChords = 64;             // of the hull of times and memories: far more than a chain has
+
+// A chain problem without the strategies that another one replaces everywhere at no more time and memory.
+class ReducedChain {
+ public:
+  // Borrows the problem.
+  explicit ReducedChain(const ChainProblem& problem) : problem_(problem) {
+    for (std::int32_t s = 0; s < problem.strategies; ++s) {
+      if (usable(s) && !beaten(s)) kept_.push_back(s);
+    }
+  }
+
+  [[nodiscard]] std::int32_t count() const { return static_cast<std::int32_t>(kept_.size()); }
+  // The problem's number of a strategy that is left.
+  [[nodiscard]] std::int32_t original(std::int32_t s) const { return kept_[static_cast<std::size_t>(s)]; }
+  [[nodiscard]] const ChainCost& cost(std::int32_t kind, std::int32_t s) const {
+    return problem_.costs[static_cast<std::size_t>(kind)][static_cast<std::size_t>(original(s))];
+  }
+  [[nodiscard]] bool changes(std::int32_t kind) const {
+    return !problem_.changes.empty() && !problem_.changes[static_cast<std::size_t>(kind)].empty();
+  }
+  // What a layer of `kind` on `to` waits for the output of one on `from`.
+  [[nodiscard]] double change(std::int32_t kind, std::int32_t from, std::int32_t to) const {
+    return changes(kind) ? raw(kind, original(from), original(to)) : 0;
+  }
+
+ private:
+  [[nodiscard]] double raw(std::int32_t kind, std::int32_t from, std::int32_t to) const {
+    return problem_.changes[static_cast<std::size_t>(kind)][static_cast<std::size_t>(from) * problem_.strategies + to];
+  }
+  [[nodiscard]] bool usable(std::int32_t s) const {
+    return std::any_of(problem_.costs.begin(), problem_.costs.end(), [s](const std::vector<ChainCost>& of) {
+      return of[static_cast<std::size_t>(s)].time < kInfinite;
+    });
+  }
+  // The most that changes to and from `by` cost beyond those to and from `s`, of whatever kinds the layers are.
+  [[nodiscard]] double detour(std::int32_t s, std::int32_t by) const {
+    double in = 0;
+    double out = 0;
+    for (std::int32_t kind = 0; kind < static_cast<std::int32_t>(problem_.costs.size()); ++kind) {
+      if (!changes(kind)) continue;
+      for (std::int32_t p = 0; p < problem_.strategies; ++p) {
+        if (p == s) continue;
+        in = std::max(in, raw(kind, p, by) - raw(kind, p, s));
+        out = std::max(out, raw(kind, by, p) - raw(kind, s, p));
+      }
+    }
+    return in + out;
+  }
+  [[nodiscard]] bool beats(std::int32_t by, std::int32_t s) const {
+    const double detours = detour(s, by);
+    bool equal = true;
+    for (const std::vector<ChainCost>& of : problem_.costs) {
+      const ChainCost& a = of[static_cast<std::size_t>(by)];
+      const ChainCost& b = of[static_cast<std::size_t>(s)];
+      const bool no_more = a.kept <= b.kept && a.states <= b.states && a.peak <= b.peak;
+      if (!no_more || !(a.time + detours <= b.time)) return false;
+      equal = equal && a.time == b.time && a.kept == b.kept && a.states == b.states && a.peak == b.peak;
+    }
+    return !equal || by < s;
+  }
+  [[nodiscard]] bool beaten(std::int32_t s) const {
+    for (std::int32_t by = 0; by < problem_.strategies; ++by) {
+      if (by != s && usable(by) && beats(by, s)) return true;
+    }
+    return false;
+  }
+
+  const ChainProblem& problem_;
+  std::vector<std::int32_t> kept_;
+};
 
 struct Label {
   double time = 0;
@@ -457,33 +524,6 @@ std::optional<ChainChoice> ChainProgram::solve(std::span<const std::int32_t> kin
 
 bool ChainProgram::cut_short() const {
   return solver_->cut_short();
-}
-
-std::optional<ChainChoice> solve_chain(const ChainProblem& problem) {
-  return ChainProgram(problem).solve(problem.kinds);
-}
-
-ChainChoice price_chain(const ChainProblem& problem, std::vector<std::int32_t> strategies) {
-  TRIMTAB_ASSERT(strategies.size() == problem.kinds.size(), "one strategy for each layer");
-  ChainChoice choice;
-  double kept = 0;
-  double states = 0;
-  double highest = 0;
-  for (std::size_t i = 0; i < strategies.size(); ++i) {
-    const auto kind = static_cast<std::size_t>(problem.kinds[i]);
-    const ChainCost& cost = problem.costs[kind][static_cast<std::size_t>(strategies[i])];
-    choice.time += cost.time;
-    if (i > 0 && !problem.changes.empty() && !problem.changes[kind].empty()) {
-      choice.time +=
-          problem.changes[kind][static_cast<std::size_t>(strategies[i - 1]) * problem.strategies + strategies[i]];
-    }
-    kept += cost.kept;
-    states += cost.states;
-    highest = std::max(highest, kept + cost.peak);
-  }
-  choice.memory = states + highest;
-  choice.strategies = std::move(strategies);
-  return choice;
 }
 
 }  // namespace trimtab::tuner::galvatron

@@ -70,10 +70,4 @@ class ChainProgram {
   std::unique_ptr<Solver> solver_;
 };
 
-// One chain alone.
-[[nodiscard]] std::optional<ChainChoice> solve_chain(const ChainProblem& problem);
-
-// Time and memory of a choice, for checks.
-[[nodiscard]] ChainChoice price_chain(const ChainProblem& problem, std::vector<std::int32_t> strategies);
-
 }  // namespace trimtab::tuner::galvatron

@@ -71,16 +71,9 @@ bool Formulas::has(std::int32_t type, const LayerStrategy& strategy, std::int32_
   const Links link = links(strategy, stages);
   if (!known || link.replicas < 0 || link.tensor < 0) return false;
   const bool mix = strategy.dp() > 1 && strategy.sharded() > 1;
-  switch (variant_) {
-    case Variant::kV1:
-      return !strategy.recompute && !mix;
-    case Variant::kV2:
-      return !mix && strategy.tp() <= kWidestOfV2 && stages <= kWidestOfV2 &&
-             (!strategy.recompute || of.recomputed_mib > 0);
-    case Variant::kPaper:
-      return true;
-  }
-  return false;
+  if (variant_ == Variant::kV1) return !strategy.recompute && !mix;
+  return variant_ == Variant::kPaper || (!mix && strategy.tp() <= kWidestOfV2 && stages <= kWidestOfV2 &&
+                                         (!strategy.recompute || of.recomputed_mib > 0));
 }
 
 LayerCost Formulas::layer(std::int32_t type, const LayerStrategy& strategy, const Situation& situation,
@@ -108,15 +101,9 @@ double Formulas::iteration_ms(std::span<const StageSum> stages, std::int32_t mic
     before += stage.plain_ms;
     tail = std::max(tail, stage.sync_ms - before);
   }
-  switch (variant_) {
-    case Variant::kV1:
-      return sync;
-    case Variant::kV2:
-      return plain * (microbatches - 1 + static_cast<double>(stages.size())) + tail;
-    case Variant::kPaper:
-      return (microbatches - 1) * plain + sync;
-  }
-  return sync;
+  if (variant_ == Variant::kV1) return sync;
+  if (variant_ == Variant::kPaper) return (microbatches - 1) * plain + sync;
+  return plain * (microbatches - 1 + static_cast<double>(stages.size())) + tail;
 }
 
 double Formulas::reserved_mib(const Situation& situation, bool plain_replicas) const {

@@ -1,27 +1,20 @@
 #include "papers/galvatron_cost_model.hpp"
 
 #include <algorithm>
-#include <cmath>
 
-#include "base/units.hpp"
-#include "papers/galvatron/galvatron_evaluator.hpp"
+#include "papers/answers/answers.hpp"
 #include "papers/galvatron/layered_plan.hpp"
-#include "plan/plan_rules.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
 using galvatron::Formulas;
-using galvatron::kMiB;
 using galvatron::LayeredPlan;
 using galvatron::LayeredPrice;
 using galvatron::LayerStrategy;
 using galvatron::StagePart;
 using galvatron::Variant;
-
-Bytes bytes_of(double mib) {
-  return static_cast<Bytes>(std::llround(mib * kMiB));
-}
+using papers::bytes_of;
 
 StagePrediction predict_stage(const StagePart& part, Variant variant, std::int32_t microbatches, double iteration_ms) {
   // v1 knows whole steps alone; a document's times are of one microbatch.
@@ -43,16 +36,15 @@ StagePrediction predict_stage(const StagePart& part, Variant variant, std::int32
 }
 
 void name_segment(const Segment& segment, Variant variant, const std::string& at, std::vector<std::string>& names) {
-  if (segment.cp > 1) names.push_back(at + ".cp");
-  if (segment.switches != Switches{}) names.push_back(at + ".switches");
-  if (!segment.alternate_dimension.empty()) names.push_back(at + ".alternate_dimension");
-  if (variant == Variant::kV1 && !segment.recompute.empty()) names.push_back(at + ".recompute (v1 knows none)");
+  if (segment.cp > 1) names.push_back(at + "cp");
+  if (segment.switches != Switches{}) names.push_back(at + "switches");
+  if (!segment.alternate_dimension.empty()) names.push_back(at + "alternate_dimension");
+  if (variant == Variant::kV1 && !segment.recompute.empty()) names.push_back(at + "recompute (v1 knows none)");
   const bool mixed = segment.sharded_degree > 0 && segment.sharded_degree != segment.dp;
-  if (mixed && variant != Variant::kPaper)
-    names.push_back(at + ".sharded_degree (replicas of shards: galvatron:paper)");
+  if (mixed && variant != Variant::kPaper) names.push_back(at + "sharded_degree (replicas of shards: galvatron:paper)");
   const bool gradients = segment.sharded == ShardedLevel::kGradients && variant != Variant::kV2;
   if (segment.sharded == ShardedLevel::kOptimizer || gradients) {
-    names.push_back(at + ".sharded (" + (gradients ? "gradients: galvatron:v2" : "optimizer: native") + ")");
+    names.push_back(at + "sharded (" + (gradients ? "gradients: galvatron:v2" : "optimizer: native") + ")");
   }
 }
 
@@ -69,30 +61,26 @@ bool even_and_ordered(const Plan& plan, std::int32_t devices) {
   return true;
 }
 
-std::string excess_text(std::size_t stage, double memory_mib, double limit_mib) {
-  return "stage " + std::to_string(stage) + " needs " + format_bytes(bytes_of(memory_mib)) + ", the memory limit is " +
-         format_bytes(bytes_of(limit_mib)) + ", " + format_bytes(bytes_of(memory_mib - limit_mib)) +
-         " too much: shard its states, recompute or split more of its layers, or give it fewer of them";
+const StagePart& slowest_of(const LayeredPrice& priced) {
+  return *std::max_element(priced.stages.begin(), priced.stages.end(),
+                           [](const auto& a, const auto& b) { return a.sum.plain_ms < b.sum.plain_ms; });
 }
 
-std::size_t fullest_of(const LayeredPrice& priced) {
+void judge(const LayeredPrice& priced, double limit, Prediction& prediction) {
+  const StagePart& slowest = slowest_of(priced);
+  const double waiting = slowest.exposed_ms + slowest.change_ms;
+  papers::name_bottleneck(static_cast<std::size_t>(&slowest - priced.stages.data()), waiting > slowest.sum.plain_ms / 2,
+                          prediction);
+  if (priced.excess_mib(limit) <= 0) return;
   const auto most = std::max_element(priced.stages.begin(), priced.stages.end(),
                                      [](const auto& a, const auto& b) { return a.memory_mib() < b.memory_mib(); });
-  return static_cast<std::size_t>(most - priced.stages.begin());
-}
-
-void judge(const LayeredPrice& priced, const Formulas& formulas, Prediction& prediction) {
-  const auto slowest = std::max_element(priced.stages.begin(), priced.stages.end(),
-                                        [](const auto& a, const auto& b) { return a.sum.plain_ms < b.sum.plain_ms; });
-  const double waiting = slowest->exposed_ms + slowest->change_ms;
-  prediction.bottleneck = {static_cast<std::int32_t>(slowest - priced.stages.begin()),
-                           waiting > slowest->sum.plain_ms / 2 ? "communication" : "computation"};
-  const double limit = formulas.profile().memory_limit_mib;
-  if (priced.excess_mib(limit) <= 0) return;
-  const std::size_t fullest = fullest_of(priced);
-  prediction.feasible = false;
-  prediction.bottleneck = {static_cast<std::int32_t>(fullest), "memory"};
-  prediction.infeasible_reason = excess_text(fullest, priced.stages[fullest].memory_mib(), limit);
+  const double memory = most->memory_mib();
+  const auto fullest = static_cast<std::size_t>(most - priced.stages.begin());
+  papers::exceed(
+      fullest,
+      papers::excess_text(fullest, bytes_of(memory), bytes_of(limit), bytes_of(memory - limit),
+                          "shard its states, recompute or split more of its layers, or give it fewer of them"),
+      prediction);
 }
 
 }  // namespace
@@ -154,46 +142,28 @@ Prediction GalvatronCostModel::evaluate(const Plan& plan) const {
     return prediction;
   }
   const LayeredPrice priced = galvatron::price(*formulas_, galvatron::layered(plan));
-  prediction.iteration_ms = prediction.interval_low_ms = prediction.interval_high_ms = priced.iteration_ms;
   for (const StagePart& part : priced.stages) {
-    prediction.stages.push_back(
-        predict_stage(part, formulas_->variant(), plan.microbatches(), prediction.iteration_ms));
+    prediction.stages.push_back(predict_stage(part, formulas_->variant(), plan.microbatches(), priced.iteration_ms));
   }
-  judge(priced, *formulas_, prediction);
-  const auto slowest = std::max_element(priced.stages.begin(), priced.stages.end(),
-                                        [](const auto& a, const auto& b) { return a.sum.plain_ms < b.sum.plain_ms; });
+  judge(priced, profile_->memory_limit_mib, prediction);
+  const StagePart& slowest = slowest_of(priced);
   const double steps = formulas_->variant() == Variant::kV1 ? 1 : plan.microbatches();
-  prediction.communication_share_ms =
-      std::min(prediction.iteration_ms, steps * (slowest->exposed_ms + slowest->change_ms));
-  prediction.computation_share_ms = prediction.iteration_ms - prediction.communication_share_ms;
+  papers::set_time(priced.iteration_ms, std::min(priced.iteration_ms, steps * (slowest.exposed_ms + slowest.change_ms)),
+                   prediction);
   return prediction;
 }
 
 std::vector<TimelineEvent> GalvatronCostModel::timeline(const Plan& plan) const {
-  const LayeredPrice priced = galvatron::price(*formulas_, galvatron::layered(plan));
-  const std::int32_t steps = formulas_->variant() == Variant::kV1 ? 1 : plan.microbatches();
-  double pace = 0;
-  for (const StagePart& part : priced.stages) pace = std::max(pace, part.sum.plain_ms);
-  std::vector<TimelineEvent> events;
-  double before = 0;
-  for (std::size_t s = 0; s < priced.stages.size(); ++s) {
-    const StagePart& part = priced.stages[s];
-    const auto stage = static_cast<std::int32_t>(s);
-    for (std::int32_t k = 0; k < steps; ++k) {
-      double at = before + k * pace;
-      const auto add = [&](EventKind kind, double ms) {
-        if (ms > 0) events.push_back({stage, kind, k, at, at + ms});
-        at += ms;
-      };
-      add(EventKind::kForward, part.forward_ms);
-      add(EventKind::kTransfer, part.exposed_ms + part.change_ms);
-      add(EventKind::kRecompute, part.recompute_ms);
-      add(EventKind::kBackward, part.backward_ms);
-      if (k == steps - 1) add(EventKind::kGradientSync, part.sync_ms());
-    }
-    before += part.sum.plain_ms;
+  std::vector<papers::PacedStage> stages;
+  for (const StagePart& part : galvatron::price(*formulas_, galvatron::layered(plan)).stages) {
+    stages.push_back({part.sum.plain_ms,
+                      {{EventKind::kForward, part.forward_ms},
+                       {EventKind::kTransfer, part.exposed_ms + part.change_ms},
+                       {EventKind::kRecompute, part.recompute_ms},
+                       {EventKind::kBackward, part.backward_ms}},
+                      part.sync_ms()});
   }
-  return events;
+  return papers::paced_timeline(stages, formulas_->variant() == Variant::kV1 ? 1 : plan.microbatches());
 }
 
 std::vector<std::string> GalvatronCostModel::unpriced(const Plan& plan) const {
@@ -202,24 +172,14 @@ std::vector<std::string> GalvatronCostModel::unpriced(const Plan& plan) const {
   const Schedule& schedule = plan.schedule;
   const bool priced =
       schedule.kind == ScheduleKind::k1F1B || (variant == Variant::kV1 && schedule.kind == ScheduleKind::kGPipe);
-  if (!priced) names.emplace_back("schedule.kind (only 1f1b is priced)");
-  if (schedule.sliced_microbatches > 0) names.emplace_back("schedule.sliced_microbatches");
-  if (schedule.sub_batches > 1) names.emplace_back("schedule.sub_batches");
-  if (schedule.cross_pass) names.emplace_back("schedule.cross_pass");
-  if (schedule.recompute_after_communication) names.emplace_back("schedule.recompute_after_communication");
+  papers::name_schedule(schedule, priced, names);
+  papers::name_late_recompute(schedule, names);
   if (!even_and_ordered(plan, profile_->devices)) {
     names.emplace_back("stages.devices (only a power of two of equal stages on devices in order is priced)");
   }
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    for (std::size_t i = 0; i < plan.stages[s].segments.size(); ++i) {
-      name_segment(plan.stages[s].segments[i], variant, segment_text(s, i), names);
-    }
-  }
+  papers::each_segment(
+      plan, [&](const Segment& segment, const std::string& at) { name_segment(segment, variant, at, names); });
   return names;
-}
-
-std::unique_ptr<Evaluator> GalvatronCostModel::evaluator(const PlanSpace& space) const {
-  return std::make_unique<galvatron::GalvatronEvaluator>(*this, space);
 }
 
 }  // namespace trimtab::tuner

@@ -1,7 +1,5 @@
 #include "papers/galvatron/layer_strategy.hpp"
 
-#include <algorithm>
-
 #include "base/check.hpp"
 
 namespace trimtab::tuner::galvatron {
@@ -93,12 +91,6 @@ std::vector<LayerStrategy> decision_tree(std::int32_t devices, const TreeRules& 
     paths.back().recompute = true;
   }
   return paths;
-}
-
-std::size_t count_strategies(std::int32_t devices, const TreeRules& rules) {
-  std::size_t count = 0;
-  for (std::int32_t stages = 1; stages <= devices; stages *= 2) count += decision_tree(devices / stages, rules).size();
-  return count;
 }
 
 }  // namespace trimtab::tuner::galvatron

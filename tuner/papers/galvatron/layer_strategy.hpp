@@ -60,7 +60,4 @@ struct TreeRules {
 // Every strategy of a layer on so many devices. REQUIRES: a power of two.
 [[nodiscard]] std::vector<LayerStrategy> decision_tree(std::int32_t devices, const TreeRules& rules);
 
-// Over all pipeline degrees 1, 2, 4 ... devices: 68 for 8 devices with mixes, 44 without, 22 without recompute too.
-[[nodiscard]] std::size_t count_strategies(std::int32_t devices, const TreeRules& rules);
-
 }  // namespace trimtab::tuner::galvatron

@@ -1,6 +1,5 @@
 #include "papers/galvatron/layered_plan.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "plan/plan_space.hpp"

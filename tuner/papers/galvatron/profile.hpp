@@ -2,7 +2,6 @@
 
 // The measured numbers behind the galvatron cost models, in their units: ms, MiB, ms per MiB. Plain values, built once.
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>

@@ -3,43 +3,29 @@
 #include <algorithm>
 
 #include "base/units.hpp"
-#include "papers/h3t/device_limits.hpp"
-#include "papers/h3t/h3t_evaluator.hpp"
+#include "papers/answers/answers.hpp"
 #include "papers/h3t/h3t_plan.hpp"
 #include "papers/h3t/step_inputs.hpp"
+#include "solvers/h3t/problem.hpp"
 #include "solvers/h3t/segment_simulator.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
+using h3t::ms;
 using h3t::Task;
-
-constexpr double kMsPerTick = 1e-6;
-
-double ms(h3t::Ticks ticks) {
-  return static_cast<double>(ticks) * kMsPerTick;
-}
 
 std::int32_t devices_of(const Plan& plan) {
   return plan.stages.front().segments.front().dp;
 }
 
 EventKind event_kind(Task task, bool again) {
-  switch (task) {
-    case Task::kForwardNoGrad:
-      return EventKind::kForward;
-    case Task::kForwardWithGrad:
-      return again ? EventKind::kRecompute : EventKind::kForward;
-    case Task::kBackward:
-      return EventKind::kBackward;
-    case Task::kOptimizer:
-      return EventKind::kOptimizer;
-    case Task::kScatterGradients:
-    case Task::kOffloadGradients:
-      return EventKind::kGradientSync;
-    default:
-      return EventKind::kTransfer;
-  }
+  if (task == Task::kForwardNoGrad) return EventKind::kForward;
+  if (task == Task::kForwardWithGrad) return again ? EventKind::kRecompute : EventKind::kForward;
+  if (task == Task::kBackward) return EventKind::kBackward;
+  if (task == Task::kOptimizer) return EventKind::kOptimizer;
+  const bool gradients = task == Task::kScatterGradients || task == Task::kOffloadGradients;
+  return gradients ? EventKind::kGradientSync : EventKind::kTransfer;
 }
 
 StagePrediction predict_stage(const h3t::StepInputs& inputs, const h3t::Switching& switches,
@@ -94,8 +80,17 @@ h3t::StepInputs H3tCostModel::inputs(std::int32_t devices) const {
 }
 
 h3t::Problem H3tCostModel::problem(const h3t::StepInputs& inputs, std::int32_t devices) const {
-  const h3t::DeviceLimits limits = h3t::limits_of(cluster(), devices);
-  return {inputs.layers, fabric_, limits.device, limits.host};
+  // What one rank may use: the least of its nodes. A node that says nothing limits nothing.
+  Bytes device = h3t::kUnlimited;
+  Bytes host = h3t::kUnlimited;  // the node's, shared evenly by those of its devices that the job has
+  for (const Node& node : cluster().nodes) {
+    const std::int32_t used = std::min(node.devices, devices);
+    if (used <= 0) break;
+    if (node.memory_bytes > 0) device = std::min(device, node.memory_bytes);
+    if (node.host_memory_bytes > 0) host = std::min(host, node.host_memory_bytes / used);
+    devices -= used;
+  }
+  return {inputs.layers, fabric_, device, host};
 }
 
 Prediction H3tCostModel::evaluate(const Plan& plan) const {
@@ -104,22 +99,15 @@ Prediction H3tCostModel::evaluate(const Plan& plan) const {
   const h3t::Problem problem = this->problem(inputs, devices_of(plan));
   const h3t::StepOutcome outcome = h3t::SegmentSimulator(inputs.layers, fabric_).step(switches);
   Prediction prediction;
-  prediction.iteration_ms = prediction.interval_low_ms = prediction.interval_high_ms = ms(outcome.runtime);
   prediction.stages.push_back(predict_stage(inputs, switches, outcome));
-  prediction.communication_share_ms = prediction.stages.front().exposed_communication_ms;
-  prediction.computation_share_ms = prediction.iteration_ms - prediction.communication_share_ms;
-  prediction.bottleneck.resource =
-      prediction.communication_share_ms > prediction.computation_share_ms ? "communication" : "computation";
+  papers::set_time(h3t::ms(outcome.runtime), prediction.stages.front().exposed_communication_ms, prediction);
+  papers::name_bottleneck(0, prediction.communication_share_ms > prediction.computation_share_ms, prediction);
   prediction.missing_costs.assign(inputs.missing.begin(), inputs.missing.end());
   prediction.estimated_costs.assign(inputs.estimated.begin(), inputs.estimated.end());
   if (!inputs.missing.empty()) {
     prediction.take_price_away();
-    return prediction;
-  }
-  if (!problem.fits(outcome)) {
-    prediction.feasible = false;
-    prediction.bottleneck.resource = "memory";
-    prediction.infeasible_reason = excess_of(outcome, problem);
+  } else if (!problem.fits(outcome)) {
+    papers::exceed(0, excess_of(outcome, problem), prediction);
   }
   return prediction;
 }
@@ -138,8 +126,7 @@ std::vector<TimelineEvent> H3tCostModel::timeline(const Plan& plan) const {
     if (task.begin == task.end) continue;
     events.push_back({0, event_kind(task.task, again), 0, ms(task.begin), ms(task.end)});
   }
-  std::stable_sort(events.begin(), events.end(),
-                   [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin_ms < b.begin_ms; });
+  papers::sort_events(events);
   return events;
 }
 
@@ -149,10 +136,6 @@ std::vector<std::string> H3tCostModel::unpriced(const Plan& plan) const {
 
 std::unique_ptr<CostModel> H3tCostModel::on(const Cluster& cluster) const {
   return std::make_unique<H3tCostModel>(H3tCostModel(table_.on(cluster), fabric_));
-}
-
-std::unique_ptr<Evaluator> H3tCostModel::evaluator(const PlanSpace& space) const {
-  return std::make_unique<h3t::H3tEvaluator>(*this, space);
 }
 
 }  // namespace trimtab::tuner

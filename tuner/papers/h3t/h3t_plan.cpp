@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "papers/answers/answers.hpp"
+
 namespace trimtab::tuner::h3t {
 namespace {
 
@@ -21,11 +23,8 @@ void name_schedule(const Plan& plan, std::vector<std::string>& names) {
     names.push_back("microbatch: h3t prices one microbatch a step, " + std::to_string(plan.global_batch) +
                     " samples; found " + std::to_string(plan.microbatch));
   }
-  if (schedule.kind != ScheduleKind::k1F1B) names.emplace_back("schedule.kind (only 1f1b is priced)");
-  if (schedule.sliced_microbatches > 0) names.emplace_back("schedule.sliced_microbatches");
-  if (schedule.sub_batches > 1) names.emplace_back("schedule.sub_batches");
-  if (schedule.cross_pass) names.emplace_back("schedule.cross_pass");
-  if (schedule.recompute_after_communication) names.emplace_back("schedule.recompute_after_communication");
+  papers::name_schedule(schedule, schedule.kind == ScheduleKind::k1F1B, names);
+  papers::name_late_recompute(schedule, names);
 }
 
 void name_segment(const Segment& segment, const std::vector<Range>& layers, std::vector<std::string>& names) {

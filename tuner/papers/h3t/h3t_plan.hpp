@@ -6,8 +6,14 @@
 #include <vector>
 
 #include "plan/switch_plan.hpp"
+#include "solvers/h3t/layer_profile.hpp"
 
 namespace trimtab::tuner::h3t {
+
+[[nodiscard]] inline double ms(Ticks ticks) {
+  constexpr double kMsPerTick = 1e-6;
+  return static_cast<double>(ticks) * kMsPerTick;
+}
 
 // One stage of all replicas, gradients sharded (where there is more than one), the optimizer on the host.
 [[nodiscard]] Plan plan_of(const Model& model, std::int32_t devices, const std::vector<Range>& layers,

@@ -1,7 +1,8 @@
 #pragma once
 
 // The three solvers of the paper (Wang et al., NeurIPS 2023, section 3.3.2 and appendix B) as their published code has
-// them, for comparison. Each answers with a whole simulation of its switches, or with nothing where it finds none.
+// them, for comparison, and what lies beyond synchronized answers. Each answers with a whole simulation of its
+// switches, or with nothing where it finds none.
 
 #include <cstdint>
 #include <functional>
@@ -29,5 +30,9 @@ namespace trimtab::tuner::h3t {
 
 // The same combination in every layer: what the paper calls manual.
 [[nodiscard]] std::optional<Solution> best_uniform(const Problem& problem);
+
+// Changes one layer at a time, synchronization and all other switches, for as long as a whole simulation gets faster
+// and fits: a local optimum over the 96 combinations, never worse than `from`. Ends early when `stop` says so.
+[[nodiscard]] Solution freed(const Problem& problem, Solution from, const std::function<bool()>& stop);
 
 }  // namespace trimtab::tuner::h3t

@@ -4,9 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/units.hpp"
-#include "papers/oases/oases_evaluator.hpp"
-#include "papers/oases/profile.hpp"
+#include "papers/answers/answers.hpp"
 #include "papers/oases/tables.hpp"
 #include "plan/plan_space.hpp"
 
@@ -40,12 +38,6 @@ StagePrediction predict_stage(const oases::Tables& tables, const Choice& choice,
   }
   stage.memory.states = stage.memory_bytes - stage.memory.reserved - stage.memory.activations;
   return stage;
-}
-
-std::string excess_text(Bytes memory, double limit) {
-  const auto most = static_cast<Bytes>(limit);
-  return "stage 0 needs " + format_bytes(memory) + ", the memory limit is " + format_bytes(most) + ", " +
-         format_bytes(memory - most) + " too much: give some of its operators a larger tp";
 }
 
 Prediction not_priced(const oases::Tables& tables, std::int32_t tp) {
@@ -128,7 +120,7 @@ Result<OasesCostModel> OasesCostModel::build(OasesVariant variant, const Model& 
   tables->cluster = cluster;
   tables->costs = costs;
   tables->chain = std::move(chain);
-  tables->terms = terms_of(tables->chain, tables->objective());
+  tables->terms = terms_of(tables->chain, variant);
   return OasesCostModel(std::move(tables));
 }
 
@@ -146,12 +138,7 @@ const Cluster& OasesCostModel::cluster() const {
 
 std::unique_ptr<CostModel> OasesCostModel::on(const Cluster& cluster) const {
   auto built = build(tables_->variant, tables_->model, cluster, tables_->costs);
-  if (!built.ok()) return nullptr;
-  return std::make_unique<OasesCostModel>(std::move(built).value());
-}
-
-std::unique_ptr<Evaluator> OasesCostModel::evaluator(const PlanSpace& space) const {
-  return std::make_unique<oases::OasesEvaluator>(*this, space);
+  return built.ok() ? std::make_unique<OasesCostModel>(std::move(*built)) : nullptr;
 }
 
 Prediction OasesCostModel::evaluate(const Plan& plan) const {
@@ -159,17 +146,17 @@ Prediction OasesCostModel::evaluate(const Plan& plan) const {
   const std::optional<Choice> choice = choice_of(*tables_, plan, unusable);
   if (!choice) return not_priced(*tables_, unusable);
   Prediction prediction;
-  prediction.iteration_ms = step_ms(tables_->chain, *choice, tables_->objective());
-  prediction.interval_low_ms = prediction.interval_high_ms = prediction.iteration_ms;
-  const StagePrediction stage = predict_stage(*tables_, *choice, prediction.iteration_ms);
-  prediction.communication_share_ms = stage.exposed_communication_ms;
-  prediction.computation_share_ms = prediction.iteration_ms - stage.exposed_communication_ms;
-  prediction.bottleneck = {
-      0, stage.exposed_communication_ms > prediction.computation_share_ms ? "communication" : "computation"};
-  if (static_cast<double>(stage.memory_bytes) > tables_->chain.limit) {
-    prediction.feasible = false;
-    prediction.bottleneck.resource = "memory";
-    prediction.infeasible_reason = excess_text(stage.memory_bytes, tables_->chain.limit);
+  const double iteration_ms = step_ms(tables_->chain, *choice, tables_->variant);
+  const StagePrediction stage = predict_stage(*tables_, *choice, iteration_ms);
+  papers::set_time(iteration_ms, stage.exposed_communication_ms, prediction);
+  papers::name_bottleneck(0, prediction.communication_share_ms > prediction.computation_share_ms, prediction);
+  const double limit = tables_->chain.limit;
+  if (static_cast<double>(stage.memory_bytes) > limit) {
+    const auto most = static_cast<Bytes>(limit);
+    papers::exceed(0,
+                   papers::excess_text(0, stage.memory_bytes, most, stage.memory_bytes - most,
+                                       "give some of its operators a larger tp"),
+                   prediction);
   }
   prediction.stages.push_back(stage);
   return prediction;
@@ -187,8 +174,7 @@ std::vector<TimelineEvent> OasesCostModel::timeline(const Plan& plan) const {
   rounds.insert(rounds.end(), backward.begin(), backward.end());
   std::vector<TimelineEvent> events;
   add_events(rounds, tables_->chain.slowdown, events);
-  std::stable_sort(events.begin(), events.end(),
-                   [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin_ms < b.begin_ms; });
+  papers::sort_events(events);
   return events;
 }
 
@@ -200,10 +186,10 @@ std::vector<std::string> OasesCostModel::unpriced(const Plan& plan) const {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     if (static_cast<std::int32_t>(stage.devices.size()) != tables_->cluster.devices()) {
-      names.push_back("stages[" + std::to_string(s) + "].devices (only all of the cluster's are priced)");
+      names.push_back(stage_text(s) + ".devices (only all of the cluster's are priced)");
     }
     for (std::size_t i = 0; i < stage.segments.size(); ++i) {
-      check_segment(stage.segments[i], "stages[" + std::to_string(s) + "].segments[" + std::to_string(i) + "].", names);
+      check_segment(stage.segments[i], segment_text(s, i) + ".", names);
     }
   }
   return names;

@@ -1,12 +1,11 @@
-#include "papers/oases/profile.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 
-#include "native/costs/measured_points.hpp"
+#include "native/costs/curve.hpp"
 #include "native/costs/overlap_costs.hpp"
+#include "papers/oases/tables.hpp"
 
 namespace trimtab::tuner::oases {
 namespace {

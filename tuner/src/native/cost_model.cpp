@@ -1,14 +1,4 @@
-#include "tuner/cost_model.hpp"
-
-#include <algorithm>
-#include <map>
-#include <string>
-
 #include "native/bounds/lower_bound.hpp"
-#include "native/costs/cost_basis.hpp"
-#include "native/step/memory_text.hpp"
-#include "native/step/recorded_step.hpp"
-#include "native/step/step_path.hpp"
 #include "native/step/uncertainty.hpp"
 
 namespace trimtab::tuner {
@@ -105,8 +95,8 @@ void set_bubbles(const PricedPlan& priced, double step_ms, std::vector<StagePred
 
 // The stage with the least bubble, and what it spends more on.
 Bottleneck time_bottleneck(const std::vector<StagePrediction>& stages, std::int32_t microbatches) {
-  const auto busiest = std::min_element(stages.begin(), stages.end(),
-                                        [](const auto& a, const auto& b) { return a.bubble_ms < b.bubble_ms; });
+  const auto busiest =
+      std::ranges::min_element(stages, [](const auto& a, const auto& b) { return a.bubble_ms < b.bubble_ms; });
   const double computing =
       microbatches * (busiest->forward_ms + busiest->backward_ms + busiest->recompute_ms) + busiest->optimizer_ms;
   const double communicating = microbatches * busiest->exposed_communication_ms + busiest->gradient_sync_ms;

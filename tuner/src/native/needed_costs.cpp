@@ -1,19 +1,10 @@
 #include "tuner/needed_costs.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
-#include <string>
-#include <utility>
 
-#include "native/costs/link_costs.hpp"
 #include "native/costs/operator_traits.hpp"
-#include "native/costs/overlap_costs.hpp"
-#include "native/stage/operator_price.hpp"
 #include "native/stage/switch_stage.hpp"
-#include "plan/plan_space.hpp"
-#include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -30,7 +21,7 @@ std::vector<Integer> bracket(const std::vector<Integer>& sorted, std::size_t cou
   const double high = std::log(static_cast<double>(sorted.back()));
   for (std::size_t i = 0; i < count; ++i) {
     const double target = low + (high - low) * static_cast<double>(i) / static_cast<double>(count - 1);
-    chosen.insert(*std::min_element(sorted.begin(), sorted.end(), [target](Integer a, Integer b) {
+    chosen.insert(*std::ranges::min_element(sorted, [target](Integer a, Integer b) {
       return std::abs(std::log(static_cast<double>(a)) - target) < std::abs(std::log(static_cast<double>(b)) - target);
     }));
   }
@@ -46,10 +37,6 @@ std::vector<std::int64_t> sizes_between(std::int64_t low, std::int64_t high) {
     sizes.insert(static_cast<std::int64_t>(static_cast<double>(low) * std::pow(ratio, share)));
   }
   return {sizes.begin(), sizes.end()};
-}
-
-std::int64_t as_bytes(double bytes) {
-  return static_cast<std::int64_t>(std::llround(bytes));
 }
 
 class Needed {
@@ -163,7 +150,7 @@ class Needed {
     for (const Operator& op : model_.operators) {
       for (const Width& width : widths_) {
         const double bytes = static_cast<double>(op.parameter_bytes) * factor / width.tp;
-        if (bytes >= 1) occurring.insert(as_bytes(bytes));
+        if (bytes >= 1) occurring.insert(whole(bytes));
       }
     }
     return bracket(std::vector<std::int64_t>(occurring.begin(), occurring.end()), kSizes);
@@ -206,9 +193,9 @@ class Needed {
     add_collective("all_reduce", ranks, placement, sizes);
     CostKey key;
     key.subject = "all_reduce";
+    key.bytes = sizes.back();
     key.group_size = ranks;
     key.placement = placement;
-    key.bytes = sizes.back();
     for (const CostKind kind : {CostKind::kOverlapComputation, CostKind::kOverlapCommunication}) {
       key.kind = kind;
       keys_.insert(key);
@@ -283,9 +270,9 @@ class Needed {
         const double most = static_cast<double>(*parameters.rbegin()) / width.tp;
         for (const std::string& placement : placements(replicas * width.tp)) {
           add_collective("all_gather", replicas, placement,
-                         sizes_between(as_bytes(least / replicas), as_bytes(most / replicas) + 1));
+                         sizes_between(whole(least / replicas), whole(most / replicas) + 1));
           add_collective("reduce_scatter", replicas, placement,
-                         sizes_between(as_bytes(least * gradient), as_bytes(most * gradient)));
+                         sizes_between(whole(least * gradient), whole(most * gradient)));
         }
       }
     }
@@ -299,7 +286,7 @@ class Needed {
       CostKey key;
       key.kind = CostKind::kPointToPoint;
       key.subject = to_string(direction);
-      for (const std::int64_t bytes : sizes_between(as_bytes(smallest), as_bytes(largest) * largest_node(cluster_))) {
+      for (const std::int64_t bytes : sizes_between(whole(smallest), whole(largest) * largest_node(cluster_))) {
         key.bytes = bytes;
         keys_.insert(key);
       }
@@ -333,6 +320,97 @@ CostKey identity(const CostKey& key) {
   return same;
 }
 
+using Json = nlohmann::ordered_json;
+
+constexpr double kRelativeError = 0.03;
+constexpr int kRepetitionsMin = 5;
+constexpr int kRepetitionsMax = 60;
+
+// The operator that overlap is measured beside.
+struct Companion {
+  std::string cost_key;
+  std::string dtype;
+  std::int32_t samples = 1;
+};
+
+bool is_operator(const CostKey& key) {
+  return key.kind <= CostKind::kOperatorWorkingBytes;
+}
+
+void place(const CostKey& key, Json& item) {
+  if (!key.placement.empty() && key.placement != "intra_node") item["placement"] = key.placement;
+}
+
+Json operator_item(const CostKey& key) {
+  return {{"kind", "operator"}, {"cost_key", key.subject}, {"dtype", key.dtype}, {"samples", key.samples},
+          {"tp", key.tp},       {"sharding", key.sharding}};
+}
+
+Json collective_item(const CostKey& key) {
+  Json item = {
+      {"kind", "collective"}, {"primitive", key.subject}, {"bytes", key.bytes}, {"group_size", key.group_size}};
+  place(key, item);
+  return item;
+}
+
+Json overlap_item(const CostKey& key, const Companion& beside) {
+  Json item = {{"kind", "overlap"},           {"primitive", key.subject},
+               {"bytes", key.bytes},          {"group_size", key.group_size},
+               {"cost_key", beside.cost_key}, {"dtype", beside.dtype},
+               {"samples", beside.samples}};
+  place(key, item);
+  return item;
+}
+
+// Null where no benchmark fills the key: such costs are seen in running jobs only.
+Json item_of(const CostKey& key, const Companion& beside) {
+  switch (key.kind) {
+    case CostKind::kOperatorForward:
+    case CostKind::kOperatorBackward:
+    case CostKind::kOperatorStoredBytes:
+    case CostKind::kOperatorWorkingBytes:
+      return operator_item(key);
+    case CostKind::kOptimizerStep: {
+      Json item = {{"kind", "optimizer"}, {"cost_key", key.subject}, {"dtype", key.dtype}};
+      if (!key.placement.empty()) item["placement"] = key.placement;
+      return item;
+    }
+    case CostKind::kCollective:
+      return collective_item(key);
+    case CostKind::kPointToPoint: {
+      if (is_host_copy(key.subject)) return {{"kind", "copy"}, {"direction", key.subject}, {"bytes", key.bytes}};
+      Json item = {{"kind", "point_to_point"}, {"bytes", key.bytes}};
+      place(key, item);
+      return item;
+    }
+    case CostKind::kOverlapComputation:
+    case CostKind::kOverlapCommunication:
+      return overlap_item(key, beside);
+    case CostKind::kProcessBytes:
+      return {{"kind", "process"}};
+    case CostKind::kOperatorInputBytes:
+    case CostKind::kOperatorOutputBytes:
+    case CostKind::kOperatorParameterBytes:
+    case CostKind::kOperatorForwardReserveBytes:
+    case CostKind::kOperatorBackwardReserveBytes:
+    case CostKind::kStepOverhead:
+    case CostKind::kStepTime:
+    case CostKind::kRange:
+    case CostKind::kKernel:
+      break;
+  }
+  return {};
+}
+
+const CostKey* most_samples(const std::vector<CostKey>& keys, const std::string& cost_key) {
+  const CostKey* most = nullptr;
+  for (const CostKey& key : keys) {
+    if (!is_operator(key) || key.subject != cost_key) continue;
+    if (most == nullptr || key.samples > most->samples) most = &key;
+  }
+  return most;
+}
+
 }  // namespace
 
 std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
@@ -347,6 +425,31 @@ std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, co
     if (have.count(identity(key)) == 0 && !overlaps.seen_in_training(key)) missing.push_back(key);
   }
   return missing;
+}
+
+std::string benchmark_requests_json(const std::vector<CostKey>& keys, const Model& model) {
+  const auto heaviest = std::ranges::max_element(model.operators, [](const Operator& a, const Operator& b) {
+    return std::pair(a.forward_flops, a.parameter_bytes) < std::pair(b.forward_flops, b.parameter_bytes);
+  });
+  Companion beside{heaviest->cost_key, model.dtype, 1};
+  const CostKey* const named = most_samples(keys, heaviest->cost_key);
+  const std::vector<std::int32_t> possible = possible_samples(model, {1});
+  if (named != nullptr) {
+    beside.samples = named->samples;
+  } else if (!possible.empty()) {
+    beside.samples = possible[possible.size() / 2];
+  }
+  Json items = Json::array();
+  for (const CostKey& key : keys) {
+    Json item = item_of(key, beside);
+    if (!item.is_null() && std::find(items.begin(), items.end(), item) == items.end()) items.push_back(std::move(item));
+  }
+  return Json{{"schema", "trimtab.benchmark_requests/1"},
+              {"relative_error", kRelativeError},
+              {"max_repetitions", kRepetitionsMax},
+              {"min_repetitions", kRepetitionsMin},
+              {"items", std::move(items)}}
+      .dump();
 }
 
 }  // namespace trimtab::tuner

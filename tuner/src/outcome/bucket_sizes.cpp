@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <utility>
 
 #include "plan/plan_rules.hpp"
 
@@ -41,8 +40,7 @@ std::vector<Sized> sized(const CostModel& cost_model, const Plan& usual, const s
 
 // The best, and where `beside` those before and behind it.
 void append_best(const std::vector<Sized>& made, bool beside, std::vector<Plan>& plans) {
-  const auto best =
-      std::min_element(made.begin(), made.end(), [](const auto& a, const auto& b) { return a.ms < b.ms; });
+  const auto best = std::ranges::min_element(made, [](const auto& a, const auto& b) { return a.ms < b.ms; });
   if (best == made.end()) return;
   plans.push_back(best->plan);
   if (beside && best != made.begin()) plans.push_back(std::prev(best)->plan);
@@ -58,7 +56,7 @@ std::vector<std::int64_t> bucket_sizes(Bytes parameters, std::int64_t usual) {
     const double ratio = static_cast<double>(bytes) / static_cast<double>(usual);
     if (!all_in_one && (ratio >= kSame || ratio <= 1 / kSame)) sizes.push_back(bytes);
   }
-  std::reverse(sizes.begin(), sizes.end());
+  std::ranges::reverse(sizes);
   return sizes;
 }
 

@@ -4,11 +4,6 @@
 // seldom, and the last of them has nothing left to go on beside. Plans that a search has found are priced with sizes a
 // factor of two apart; trials decide. Pure.
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "schema/plan.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "tuner/search.hpp"
@@ -119,8 +118,8 @@ std::string removed_line(const std::vector<SearchStep>& trace) {
   const auto gain = [](const SearchStep& step) {
     return std::isinf(step.before_ms) ? 0 : step.before_ms - step.after_ms;
   };
-  const auto largest = std::max_element(trace.begin(), trace.end(),
-                                        [&](const SearchStep& a, const SearchStep& b) { return gain(a) < gain(b); });
+  const auto largest =
+      std::ranges::max_element(trace, [&](const SearchStep& a, const SearchStep& b) { return gain(a) < gain(b); });
   if (largest == trace.end() || gain(*largest) <= 0) return "";
   const std::string what = largest->bottleneck.empty() ? "was " : "relieved " + largest->bottleneck + " by ";
   return "The step that gained most " + what + largest->primitive + ": " + ms(largest->before_ms) + " to " +

@@ -1,22 +1,191 @@
 #include "tuner/search.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <set>
-#include <utility>
 
 #include "outcome/bucket_sizes.hpp"
-#include "outcome/infeasible.hpp"
-#include "plan/target_space.hpp"
 #include "pricing/bounds.hpp"
 #include "schema/target.hpp"
-#include "search/strategy.hpp"
-#include "search/texts.hpp"
 #include "strategies/strategy_table.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::tuner {
 namespace {
+
+constexpr std::uint64_t kEvaluations = 3000;  // of one changed problem
+constexpr int kHalvings = 6;                  // of the memory that is surely enough
+constexpr double kSmallest = 0.01;            // of that memory: nearer is not asked for
+constexpr std::array kMoreDevices{1, 2, 3, 4, 6, 8, 12, 16};
+
+struct Knob {
+  const char* name;
+  bool Knobs::*honoured;
+  const char* gain;  // null: few targets honour it, so it is named only where it is seen to help
+};
+
+constexpr std::array<Knob, 7> kRemedies{{{"recompute", &Knobs::recompute, "free activations"},
+                                         {"microbatch", &Knobs::microbatch, "allow smaller microbatches"},
+                                         {"data_parallel", &Knobs::data_parallel, "shrink microbatches"},
+                                         {"pipeline", &Knobs::pipeline, "split the parameters"},
+                                         {"uneven_stages", &Knobs::uneven_stages, "give full stages less"},
+                                         {"sharded", &Knobs::sharded, nullptr},
+                                         {"tensor_parallel", &Knobs::tensor_parallel, nullptr}}};
+
+// "3 stages on 1 + 1 + 2 devices, microbatch 4"
+std::string shape_text(const Candidate& candidate) {
+  std::string text =
+      std::to_string(candidate.stages.size()) + (candidate.stages.size() == 1 ? " stage" : " stages") + " on ";
+  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+    text += (s > 0 ? " + " : "") + std::to_string(candidate.stages[s].devices);
+  }
+  const bool one = candidate.stages.size() == 1 && candidate.stages.front().devices == 1;
+  return text + (one ? " device" : " devices") + ", microbatch " + std::to_string(candidate.microbatch);
+}
+
+// The space of the same name with other knobs, on the cost model's cluster.
+PlanSpace space_like(const PlanSpace& space, const CostModel& cost_model, const Knobs& knobs) {
+  const std::int32_t microbatch = space.microbatches.empty() ? 1 : space.microbatches.front();
+  return named_space(space.name, cost_model.model(), cost_model.cluster(), knobs, microbatch).value();
+}
+
+// Which smallest changes would let some plan fit: memory, devices, knobs. Each is found by searching the changed
+// problem, so what is said to fit does.
+class Remedies {
+ public:
+  explicit Remedies(SearchRun& run) : run_(run), space_(run.space()), cost_model_(run.evaluator().cost_model()) {}
+
+  // One sentence for each kind of change that helps, "; " before each; empty where none was found. REQUIRES: the run
+  // has found no plan that fits, and has a closest candidate.
+  std::string text() { return memory() + devices() + recompute() + knobs(); }
+
+ private:
+  // The first plan that fits in a short search.
+  std::optional<Candidate> fitting(const CostModel& cost_model, const PlanSpace& space) {
+    if (space.stages_max < space.stages_min) return std::nullopt;
+    const std::unique_ptr<Evaluator> evaluator = cost_model.evaluator(space);
+    SearchRun* watched = nullptr;
+    SearchOptions options = run_.options();
+    options.max_evaluations = kEvaluations;
+    options.start.reset();
+    options.stop = [this, &watched] {
+      const bool found = watched != nullptr && !watched->shortlist().empty();
+      return found || (run_.options().stop && run_.options().stop());
+    };
+    evaluator->stop_when(options.stop);
+    SearchRun search(*evaluator, options);
+    watched = &search;
+    run_aceso(search, std::nullopt);
+    if (search.shortlist().empty()) return std::nullopt;
+    return candidate_of(search.shortlist().plans().front(), space);
+  }
+
+  // Whether so much more on every device is what the closest plan lacks: not where its host is what is full.
+  bool closest_fits(double more) {
+    const std::unique_ptr<CostModel> larger = with_memory(more);
+    return larger == nullptr || larger->evaluate(run_.evaluator().plan(*run_.closest())).feasible;
+  }
+
+  // Null where the cost model cannot say.
+  [[nodiscard]] std::unique_ptr<CostModel> with_memory(double more) const {
+    Cluster cluster = cost_model_.cluster();
+    for (Node& node : cluster.nodes) node.memory_bytes += static_cast<Bytes>(more);
+    return cost_model_.on(cluster);
+  }
+
+  // More memory on every device, as little as a few halvings find.
+  std::string memory() {
+    double enough = std::ceil(run_.evaluator().price(*run_.closest()).excess_bytes);
+    if (enough <= 0 || std::isinf(enough) || !closest_fits(enough)) return "";
+    std::string shape = shape_text(*run_.closest());
+    double refused = 0;
+    const double smallest = kSmallest * enough;
+    for (int i = 0; i < kHalvings && enough - refused > smallest; ++i) {
+      const double tried = std::ceil((enough + refused) / 2);
+      const std::unique_ptr<CostModel> larger = with_memory(tried);
+      if (larger == nullptr) break;
+      const std::optional<Candidate> found = fitting(*larger, space_like(space_, *larger, space_.knobs));
+      (found ? enough : refused) = tried;
+      if (found) shape = shape_text(*found);
+    }
+    return "; it would fit with " + format_bytes(static_cast<Bytes>(enough)) + " more memory on each device (" + shape +
+           ")";
+  }
+
+  std::string devices() {
+    if (cost_model_.cluster().nodes.empty()) return "";
+    for (const int more : kMoreDevices) {
+      Cluster cluster = cost_model_.cluster();
+      cluster.nodes.back().devices += more;
+      const std::unique_ptr<CostModel> larger = cost_model_.on(cluster);
+      if (larger == nullptr) return "";
+      const std::optional<Candidate> found = fitting(*larger, space_like(space_, *larger, space_.knobs));
+      if (!found) continue;
+      return "; it would fit with " + std::to_string(more) + (more == 1 ? " more device" : " more devices") + " on " +
+             cluster.nodes.back().name + " (" + shape_text(*found) + ")";
+    }
+    return "";
+  }
+
+  std::string recompute() {
+    if (!space_.derived_recompute || !space_.knobs.recompute) return "";
+    PlanSpace space = space_;
+    space.derived_recompute = false;
+    const std::optional<Candidate> found = fitting(cost_model_, space);
+    return found ? "; it would fit with any operator recomputed (" + shape_text(*found) + ")" : "";
+  }
+
+  std::string knobs() {
+    std::string text;
+    for (const Knob& knob : kRemedies) {
+      Knobs knobs = space_.knobs;
+      if (knobs.*knob.honoured) continue;
+      knobs.*knob.honoured = true;
+      const std::optional<Candidate> found = fitting(cost_model_, space_like(space_, cost_model_, knobs));
+      if (!found && knob.gain == nullptr) continue;
+      text += std::string("; the job does not honour knobs.") + knob.name + ", which would " +
+              (found ? "make it fit (" + shape_text(*found) + ")" : knob.gain);
+    }
+    return text;
+  }
+
+  SearchRun& run_;
+  const PlanSpace& space_;
+  const CostModel& cost_model_;
+};
+
+std::string no_split(const PlanSpace& space) {
+  return "no plan gives every one of the " + std::to_string(space.devices) + " devices a stage: the model has " +
+         std::to_string(space.cuts.size()) +
+         " places to cut, and replicas must share one of its microbatches evenly; allow more microbatches, "
+         "data parallelism or fewer devices";
+}
+
+// Nothing is said of the plans that it did not come to.
+std::string ended_early(const SearchRun& run, std::uint64_t plans, const std::string& excess) {
+  return "none of " + std::to_string(plans) + (plans == 1 ? " plan" : " plans") + " fitted before the search " +
+         (run.stop_reason() == "budget" ? "had used up its budget" : "was ended") + "; the nearest, " +
+         shape_text(*run.closest()) + ", fails on " + excess + "; give it more to find one, or to say that none fits";
+}
+
+// The plan of the space that is least over its memory, which stage is over, by how much, and which smallest
+// changes would make it fit. That nothing fits is said only of a search that ended by itself.
+std::string explain_infeasible(SearchRun& run) {
+  if (!run.closest() && !run.refused().empty()) return "every plan that fits has failed before and is excluded";
+  if (!run.closest() && !run.stop_reason().empty()) return "the search was ended before it found a plan that fits";
+  if (!run.closest()) return no_split(run.space());
+  const std::uint64_t plans = run.evaluator().evaluations();
+  const std::string excess = run.evaluator().excess_text(*run.closest());
+  if (excess.empty()) return "every plan that fits has failed before and is excluded";
+  const bool ended = !run.stop_reason().empty();
+  // What would help is looked for with strategies that know no target's limits.
+  const std::string& target = run.options().target;
+  if (!limits_plans(target)) {
+    const std::string none = "no plan fits; the closest, " + shape_text(*run.closest()) + ", fails on " + excess;
+    return (ended ? ended_early(run, plans, excess) : none) + Remedies(run).text();
+  }
+  if (ended) return ended_early(run, plans, excess);
+  return "no plan that target " + target + " runs fits; the closest, " + shape_text(*run.closest()) + ", fails on " +
+         excess + "; search without --target for what would";
+}
 
 Result<const Strategy*> find_strategy(const std::string& name) {
   std::string known;
@@ -119,7 +288,7 @@ Ranking ranked(const CostModel& cost_model, const std::vector<Plan>& plans) {
       out.refused = std::move(prediction.infeasible_reason);
     }
   }
-  std::stable_sort(out.plans.begin(), out.plans.end(), [](const RankedPlan& a, const RankedPlan& b) {
+  std::ranges::stable_sort(out.plans, [](const RankedPlan& a, const RankedPlan& b) {
     return a.prediction.iteration_ms < b.prediction.iteration_ms;
   });
   return out;

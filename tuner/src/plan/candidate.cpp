@@ -1,9 +1,7 @@
 #include "plan/candidate.hpp"
 
 #include <algorithm>
-#include <utility>
 
-#include "plan/stage_splits.hpp"
 #include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner {
@@ -72,8 +70,8 @@ void append(std::vector<Range>& to, const std::vector<Range>& from) {
 }
 
 bool is_inside(const Range& range, const std::vector<Range>& ranges) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&range](const Range& one) { return one.begin <= range.begin && range.end <= one.end; });
+  return std::ranges::any_of(ranges,
+                             [&range](const Range& one) { return one.begin <= range.begin && range.end <= one.end; });
 }
 
 // REQUIRES: normalized lists.
@@ -81,12 +79,9 @@ bool allows_switches(const Switches& switches, const PlanSpace& space) {
   const h3t::AllowedSwitches& allowed = space.switches;
   const auto partitioned = [&](const Range& lazy) { return is_inside(lazy, switches.partition_parameters); };
   if (allowed.lazy_needs_partition && !std::ranges::all_of(switches.lazy_prefetch, partitioned)) return false;
-  return (allowed.offload_hidden || switches.offload_hidden.empty()) &&
-         (allowed.partition_parameters || switches.partition_parameters.empty()) &&
-         (allowed.lazy_prefetch || switches.lazy_prefetch.empty()) &&
-         (allowed.economical_forward || switches.economical_forward.empty()) &&
-         (allowed.economical_backward || switches.economical_backward.empty()) &&
-         (allowed.segment_sync || switches.segment_sync.empty());
+  return std::ranges::all_of(h3t::kSwitchFields, [&](const h3t::SwitchField& field) {
+    return allowed.*field.of_layer || (switches.*field.of_plan).empty();
+  });
 }
 
 // Segments that say the same are one.
@@ -98,9 +93,8 @@ std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& spac
   for (const Segment& segment : stage.segments) {
     const Split split = split_of(segment);
     const bool plain = segment.cp == 1 && segment.tp_consecutive;
-    const bool known = std::find(space.tensor_parallel.begin(), space.tensor_parallel.end(), split.tp) !=
-                           space.tensor_parallel.end() &&
-                       std::find(space.sharded.begin(), space.sharded.end(), split.sharded) != space.sharded.end();
+    const bool known = std::ranges::find(space.tensor_parallel, split.tp) != space.tensor_parallel.end() &&
+                       std::ranges::find(space.sharded, split.sharded) != space.sharded.end();
     if (!plain || !known || split.dp * split.tp != of.devices) return std::nullopt;
     append_split(of, segment.operators.end, split);
     append(of.alternate, segment.alternate_dimension);
@@ -126,10 +120,9 @@ void resize(Split& split, std::int32_t devices) {
 
 template <typename Is>
 bool any_split(const Candidate& candidate, Is&& is) {
-  return std::any_of(candidate.stages.begin(), candidate.stages.end(), [&](const CandidateStage& stage) {
+  return std::ranges::any_of(candidate.stages, [&](const CandidateStage& stage) {
     if (stage.segments.empty()) return is(stage.split);
-    return std::any_of(stage.segments.begin(), stage.segments.end(),
-                       [&](const CandidateSegment& segment) { return is(segment.split); });
+    return std::ranges::any_of(stage.segments, [&](const CandidateSegment& segment) { return is(segment.split); });
   });
 }
 
@@ -138,8 +131,50 @@ bool any_odd(const Candidate& candidate) {
 }
 
 bool any_switched(const Candidate& candidate) {
-  return std::any_of(candidate.stages.begin(), candidate.stages.end(),
-                     [](const CandidateStage& stage) { return stage.switches.has_value(); });
+  return std::ranges::any_of(candidate.stages, [](const CandidateStage& stage) { return stage.switches.has_value(); });
+}
+
+void canonicalize(Split& split) {
+  if (split.dp == 1) split.sharded = ShardedLevel::kNone;
+  if (split.sharded == ShardedLevel::kNone || split.sharded_degree == split.dp) split.sharded_degree = 0;
+}
+
+void join_segments(CandidateStage& stage) {
+  if (stage.segments.empty()) return;
+  std::vector<CandidateSegment> joined;
+  for (const CandidateSegment& segment : stage.segments) {
+    if (!joined.empty() && joined.back().split == segment.split) {
+      joined.back().end = segment.end;
+    } else {
+      joined.push_back(segment);
+    }
+  }
+  stage.split = joined.front().split;
+  stage.segments = joined.size() > 1 ? std::move(joined) : std::vector<CandidateSegment>{};
+}
+
+bool has_second_choice(const Model& model, const CandidateStage& stage, std::int32_t op) {
+  if (model.operators[op].shardings.size() < 2) return false;
+  if (stage.segments.empty()) return stage.split.tp > 1;
+  const auto inside =
+      std::ranges::find_if(stage.segments, [op](const CandidateSegment& segment) { return op < segment.end; });
+  return inside != stage.segments.end() && inside->split.tp > 1;
+}
+
+void drop_idle_alternates(const Model& model, CandidateStage& stage) {
+  if (stage.alternate.empty()) return;
+  std::vector<Range> kept;
+  for (const Range& range : stage.alternate) {
+    for (std::int32_t op = range.begin; op < range.end; ++op) {
+      if (has_second_choice(model, stage, op)) kept.push_back({op, op + 1});
+    }
+  }
+  stage.alternate = normalized(std::move(kept));
+}
+
+bool is_plain(const CandidateStage& stage) {
+  return stage.segments.empty() && stage.alternate.empty() && stage.split.sharded == ShardedLevel::kNone &&
+         stage.split.sharded_degree == 0;
 }
 
 }  // namespace
@@ -199,13 +234,13 @@ void fit_to_range(std::int32_t begin, CandidateStage& stage) {
 
 std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) {
   const std::vector<std::int32_t>& allowed = space.microbatches;
-  if (std::find(allowed.begin(), allowed.end(), plan.microbatch) == allowed.end()) return std::nullopt;
+  if (std::ranges::find(allowed, plan.microbatch) == allowed.end()) return std::nullopt;
   const Schedule& schedule = plan.schedule;
   if (schedule.kind != ScheduleKind::k1F1B) return std::nullopt;
   if (schedule.sliced_microbatches > 0 && !space.sliced_microbatches) return std::nullopt;
   const SubBatches sub_batches{schedule.sub_batches, schedule.cross_pass, schedule.recompute_after_communication};
   const auto& known = space.sub_batches;
-  if (std::find(known.begin(), known.end(), sub_batches) == known.end()) return std::nullopt;
+  if (std::ranges::find(known, sub_batches) == known.end()) return std::nullopt;
   Candidate candidate;
   candidate.microbatch = plan.microbatch;
   std::int32_t device = 0;
@@ -258,6 +293,40 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
     plan.stages.push_back(std::move(stage));
   }
   return plan;
+}
+
+void canonicalize(const Model& model, Candidate& candidate) {
+  for (CandidateStage& stage : candidate.stages) {
+    if (is_plain(stage)) continue;
+    canonicalize(stage.split);
+    for (CandidateSegment& segment : stage.segments) canonicalize(segment.split);
+    join_segments(stage);
+    drop_idle_alternates(model, stage);
+  }
+}
+
+std::uint64_t semantic_hash_of(const Model& model, const Candidate& candidate) {
+  if (std::ranges::all_of(candidate.stages, is_plain)) return hash_of(candidate);
+  Candidate canonical = candidate;
+  canonicalize(model, canonical);
+  return hash_of(canonical);
+}
+
+void append_split(CandidateStage& stage, std::int32_t end, const Split& split) {
+  if (stage.segments.empty() || !(stage.segments.back().split == split)) stage.segments.push_back({end, split});
+  stage.segments.back().end = end;
+}
+
+void settle_splits(CandidateStage& stage) {
+  stage.split = stage.segments.front().split;
+  if (stage.segments.size() == 1) stage.segments.clear();
+}
+
+bool allowed_splits(const PlanSpace& space, const Model& model, std::int32_t microbatch, const CandidateStage& stage) {
+  if (stage.segments.empty()) return space.allows(model, microbatch, stage.devices, stage.split);
+  return std::ranges::all_of(stage.segments, [&](const CandidateSegment& segment) {
+    return space.allows(model, microbatch, stage.devices, segment.split);
+  });
 }
 
 }  // namespace trimtab::tuner

@@ -3,12 +3,7 @@
 // A plan as the search sees it: cuts, device counts, how each stage splits its devices, and the microbatch. Devices go
 // to stages in order; what is recomputed follows from the stage's memory unless it is spelled out. Plain values.
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "plan/plan_space.hpp"
-#include "schema/plan.hpp"
 
 namespace trimtab::tuner {
 
@@ -80,5 +75,24 @@ void fit_to_range(std::int32_t begin, CandidateStage& stage);
 // `recompute` by stage.
 [[nodiscard]] Plan plan_of(const Candidate& candidate, const Model& model,
                            const std::vector<std::vector<Range>>& recompute);
+
+// One form for candidates that mean the same plan, so that a search looks at each meaning once. Pure.
+
+// Joins equal segments, drops sharding over one replica and a degree that says all replicas, drops second dimensions of
+// operators that are not split or have only one.
+void canonicalize(const Model& model, Candidate& candidate);
+
+// Equal for candidates of equal canonical form.
+[[nodiscard]] std::uint64_t semantic_hash_of(const Model& model, const Candidate& candidate);
+
+// The splits of a candidate's stage as they come about, operator by operator or layer by layer. Pure.
+
+// Operators up to `end` get this split, behind those that have one: neighbours of one split are one segment.
+void append_split(CandidateStage& stage, std::int32_t end, const Split& split);
+// Once all operators have theirs: the first is the stage's, and segments stay only where splits differ.
+void settle_splits(CandidateStage& stage);
+// Whether the space has all splits of the stage.
+[[nodiscard]] bool allowed_splits(const PlanSpace& space, const Model& model, std::int32_t microbatch,
+                                  const CandidateStage& stage);
 
 }  // namespace trimtab::tuner

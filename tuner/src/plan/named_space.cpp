@@ -35,8 +35,7 @@ void restrict_to_oases(const Model& model, const Cluster& cluster, PlanSpace& sp
 }
 
 bool has_alternate(const Model& model) {
-  return std::any_of(model.operators.begin(), model.operators.end(),
-                     [](const Operator& op) { return op.shardings.size() > 1; });
+  return std::ranges::any_of(model.operators, [](const Operator& op) { return op.shardings.size() > 1; });
 }
 
 // Splits that change inside a stage, along either dimension; not where the model's published predictor is known not to

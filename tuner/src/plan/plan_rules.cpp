@@ -15,9 +15,9 @@ bool target_says(const Plan& plan, const char* knob, std::string_view json) {
 
 bool shares_sequences(const Plan& plan) {
   const bool parallel = target_says(plan, kSequenceParallel, "true");
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [parallel](const Stage& stage) {
-    return std::any_of(stage.segments.begin(), stage.segments.end(),
-                       [parallel](const Segment& of) { return of.cp > 1 || (parallel && of.tp > 1); });
+  return std::ranges::any_of(plan.stages, [parallel](const Stage& stage) {
+    return std::ranges::any_of(stage.segments,
+                               [parallel](const Segment& of) { return of.cp > 1 || (parallel && of.tp > 1); });
   });
 }
 

@@ -2,25 +2,13 @@
 
 // The list that validation fills, and how its messages name places in a plan.
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 
 namespace trimtab::tuner {
 
-class Rules {
- public:
-  void broken(std::string what) { broken_.push_back(std::move(what)); }
-  [[nodiscard]] std::vector<std::string> take() { return std::move(broken_); }
-
- private:
-  std::vector<std::string> broken_;
-};
+// What is broken, each as a line for people.
+using Rules = std::vector<std::string>;
 
 // Of `target_knobs`, those that are priced: facts of a target.
 inline constexpr const char* kTransfersMeet = "transfers_meet";                // false (default) or true
@@ -29,9 +17,6 @@ inline constexpr const char* kGradientAccumulation = "gradient_accumulation";  /
 inline constexpr const char* kBucketBytes = "bucket_bytes";                    // of parameters; 1 or more
 inline constexpr const char* kSequenceParallel = "sequence_parallel";          // false (default) or true
 inline constexpr const char* kGatherAhead = "overlap_parameter_gather";        // false (default) or true
-
-// What memory switches ask of a plan (validate_switches.cpp).
-void check_switches(const Plan& plan, const Model& model, Rules& rules);
 
 // Whether the plan's target says so: `json` is the value's text.
 [[nodiscard]] bool target_says(const Plan& plan, const char* knob, std::string_view json);
@@ -42,6 +27,14 @@ void check_switches(const Plan& plan, const Model& model, Rules& rules);
 // Of a step, over all stages; a plan file may ask for any number.
 [[nodiscard]] inline std::int64_t forwards_of(const Plan& plan) {
   return static_cast<std::int64_t>(plan.stages.size()) * plan.microbatches();
+}
+
+// visit(segment, stage, number of the segment in it), in order.
+template <typename Visit>
+void for_each_segment(const Plan& plan, Visit&& visit) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) visit(plan.stages[s].segments[g], s, g);
+  }
 }
 
 [[nodiscard]] std::string stage_text(std::size_t stage);                         // "stages[1]"

@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <set>
 
+#include "schema/target.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
 bool listed(const std::vector<std::int32_t>& values, std::int32_t value) {
-  return values.empty() || std::find(values.begin(), values.end(), value) != values.end();
+  return values.empty() || std::ranges::find(values, value) != values.end();
 }
 
 // First operator of each run of operators of one layer.
@@ -119,6 +121,18 @@ class Splits {
   std::vector<std::int32_t> prefix_;
 };
 
+// Stages begin with a layer, or with what stands behind the last.
+bool between_layers(const ModelLayers& layers, std::int32_t cut) {
+  const auto begins = [cut](const Range& layer) { return layer.begin == cut; };
+  return cut == layers.after.begin || std::ranges::any_of(layers.layers, begins);
+}
+
+// Knobs that the job does not honour are fixed, whatever a wider space has switched on.
+void hold_knobs(PlanSpace& space) {
+  if (!space.knobs.tensor_parallel) space.tensor_parallel = {1};
+  if (!space.knobs.sharded) space.sharded = {ShardedLevel::kNone};
+}
+
 }  // namespace
 
 std::vector<std::int32_t> allowed_microbatches(const Model& model) {
@@ -182,8 +196,8 @@ std::vector<std::int32_t> possible_degrees(const Model& model, const Cluster& cl
     if (degree > 1 && !knobs.data_parallel) break;
     if (!knobs.pipeline && stage != devices) continue;
     if (!knobs.uneven_stages && devices % stage != 0) continue;
-    const bool possible = std::any_of(microbatches.begin(), microbatches.end(),
-                                      [&](std::int32_t m) { return divides_well(model, m, degree); });
+    const bool possible =
+        std::ranges::any_of(microbatches, [&](std::int32_t m) { return divides_well(model, m, degree); });
     if (possible) degrees.push_back(degree);
   }
   return degrees;
@@ -240,7 +254,7 @@ std::vector<std::int32_t> PlanSpace::degrees(const Model& model, std::int32_t mi
   for (std::int32_t degree = 1; degree <= devices; ++degree) {
     if (!device_counts.empty() && !listed(device_counts, degree)) continue;
     if ((!knobs.uneven_stages || equal_stages) && degree * stages != devices) continue;
-    const bool any = std::any_of(tensor_parallel.begin(), tensor_parallel.end(), [&](std::int32_t tp) {
+    const bool any = std::ranges::any_of(tensor_parallel, [&](std::int32_t tp) {
       return degree % tp == 0 && allows(model, microbatch, degree, {degree / tp, tp});
     });
     if (any) possible.push_back(degree);
@@ -251,10 +265,10 @@ std::vector<std::int32_t> PlanSpace::degrees(const Model& model, std::int32_t mi
 bool PlanSpace::allows(const Model& model, std::int32_t microbatch, std::int32_t count, const Split& split) const {
   if (split.dp < 1 || split.tp < 1 || split.dp * split.tp != count) return false;
   if (split.dp > 1 && !knobs.data_parallel) return false;
-  const bool level = std::find(sharded.begin(), sharded.end(), split.sharded) != sharded.end();
+  const bool level = std::ranges::find(sharded, split.sharded) != sharded.end();
   if (split.sharded != ShardedLevel::kNone && (!level || split.dp < 2)) return false;
   if (split.sharded_degree < 0 || (split.sharded_degree > 0 && split.dp % split.sharded_degree != 0)) return false;
-  return std::find(tensor_parallel.begin(), tensor_parallel.end(), split.tp) != tensor_parallel.end() &&
+  return std::ranges::find(tensor_parallel, split.tp) != tensor_parallel.end() &&
          divides_well(model, microbatch, split.dp);
 }
 
@@ -294,6 +308,29 @@ std::vector<std::int32_t> PlanSpace::even_split(const Model& model, std::int32_t
                                                 std::int32_t stages) const {
   const std::vector<std::int32_t> possible = degrees(model, microbatch, stages);
   return Splits(*this, possible, stages).even(stages, devices);
+}
+
+Status restrict_to_target(const std::string& target, const Model& model, PlanSpace& space) {
+  TRIMTAB_TRY(const TargetLimits limits, target_limits(target));
+  space.alternate_dimensions = false;
+  if (target == "trainer") {
+    space.switches.lazy_needs_partition = true;
+    return {};
+  }
+  space.memory_switches = false;
+  TRIMTAB_TRY(const ModelLayers layers, layers_of(model));
+  space.sliced_microbatches = false;
+  space.sub_batches = {{}};
+  space.equal_stages = true;
+  if (!limits.pipeline) space.stages_max = std::min(space.stages_max, 1);
+  if (limits.tensor_parallel == Reach::kNone) space.tensor_parallel = {1};
+  if (limits.tensor_parallel != Reach::kLayer) space.mixed_splits = false;
+  if (limits.recompute == Reach::kNone) space.knobs.recompute = false;
+  hold_knobs(space);
+  std::erase_if(space.sharded,
+                [&](ShardedLevel level) { return std::ranges::find(limits.levels, level) == limits.levels.end(); });
+  std::erase_if(space.cuts, [&](std::int32_t cut) { return !between_layers(layers, cut); });
+  return {};
 }
 
 }  // namespace trimtab::tuner

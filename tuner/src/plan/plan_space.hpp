@@ -2,17 +2,11 @@
 
 // Which microbatches, data-parallel degrees and cuts a job's plans may use. Plain values, built once; any thread.
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/result.hpp"
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
-#include "solvers/h3t/layer_switches.hpp"
+#include "solvers/h3t/layer_profile.hpp"
 
 namespace trimtab::tuner {
 
@@ -126,5 +120,11 @@ struct PlanSpace {
 // Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that
 // is none of them, naming them.
 [[nodiscard]] Status leave_out(const std::vector<std::string>& families, PlanSpace& space);
+
+// A space restricted to what a target honours (schema/target.hpp). What holds of a whole plan (one split for the job,
+// recompute of the first layers) no space can say: strategy `target` makes such plans alone.
+
+// Fails on an unknown target, and where the model has no equal layers that the target could count.
+[[nodiscard]] Status restrict_to_target(const std::string& target, const Model& model, PlanSpace& space);
 
 }  // namespace trimtab::tuner

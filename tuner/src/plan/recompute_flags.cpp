@@ -1,7 +1,5 @@
 #include "plan/recompute_flags.hpp"
 
-#include <algorithm>
-
 namespace trimtab::tuner {
 
 void set_flags(const std::vector<Range>& ranges, const Range& inside, RecomputeFlags& flags) {

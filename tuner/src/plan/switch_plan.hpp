@@ -3,14 +3,9 @@
 // Memory switches (H3T, Wang et al. 2023) in a plan: of a stage, and between those of layers and ranges of operators.
 // Pure.
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
-#include "solvers/h3t/layer_switches.hpp"
+#include "solvers/h3t/layer_profile.hpp"
 
 namespace trimtab::tuner {
 

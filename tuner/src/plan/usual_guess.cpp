@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "plan/plan_space.hpp"
 #include "tuner/validate.hpp"
@@ -13,7 +12,7 @@ struct Shape {
 };
 
 std::int32_t spread(const std::vector<std::int32_t>& split) {
-  const auto [low, high] = std::minmax_element(split.begin(), split.end());
+  const auto [low, high] = std::ranges::minmax_element(split);
   return *high - *low;
 }
 

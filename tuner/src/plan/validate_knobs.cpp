@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <set>
 
 #include "plan/plan_rules.hpp"
@@ -13,7 +12,7 @@ const char* const kTargetsShare = "a target alone can say that its ranks share s
 
 // A field that is set though the job's knob is off.
 void refuse(const std::string& field, const char* knob, Rules& rules) {
-  rules.broken(field + ": must be left at its default; the job does not honour knobs." + knob);
+  rules.push_back(field + ": must be left at its default; the job does not honour knobs." + knob);
 }
 
 void check_even(const Plan& plan, const Model& model, Rules& rules) {
@@ -22,20 +21,21 @@ void check_even(const Plan& plan, const Model& model, Rules& rules) {
   const std::vector<std::int32_t> cuts = even_cuts(model, stages);
   for (std::int32_t s = 1; s < stages; ++s) {
     if (plan.stages[s].segments.empty() || plan.stages[s].operators().begin == cuts[s - 1]) continue;
-    rules.broken(stage_text(s) + ": must begin with " + operator_text(model, cuts[s - 1]) +
-                 ", the even cut, found operator " + std::to_string(plan.stages[s].operators().begin) +
-                 "; the job does not honour knobs.uneven_stages");
+    rules.push_back(stage_text(s) + ": must begin with " + operator_text(model, cuts[s - 1]) +
+                    ", the even cut, found operator " + std::to_string(plan.stages[s].operators().begin) +
+                    "; the job does not honour knobs.uneven_stages");
   }
   for (std::int32_t s = 1; s < stages; ++s) {
     if (plan.stages[s].devices.size() == plan.stages[0].devices.size()) continue;
-    rules.broken(stage_text(s) + ".devices: must be as many as the first stage's, " +
-                 std::to_string(plan.stages[0].devices.size()) + ", found " +
-                 std::to_string(plan.stages[s].devices.size()) + "; the job does not honour knobs.uneven_stages");
+    rules.push_back(stage_text(s) + ".devices: must be as many as the first stage's, " +
+                    std::to_string(plan.stages[0].devices.size()) + ", found " +
+                    std::to_string(plan.stages[s].devices.size()) + "; the job does not honour knobs.uneven_stages");
   }
 }
 
 void check_schedule(const Schedule& schedule, const Knobs& knobs, Rules& rules) {
-  if (schedule.kind != ScheduleKind::k1F1B) rules.broken("schedule.kind: must be 1f1b, the schedule that the job runs");
+  if (schedule.kind != ScheduleKind::k1F1B)
+    rules.push_back("schedule.kind: must be 1f1b, the schedule that the job runs");
   if (schedule.sliced_microbatches != 0 && !knobs.sliced_microbatches) {
     refuse("schedule.sliced_microbatches", "sliced_microbatches", rules);
   }
@@ -49,15 +49,15 @@ void check_schedule(const Schedule& schedule, const Knobs& knobs, Rules& rules) 
 
 void check_segment(const Segment& segment, const std::string& where, const Knobs& knobs, Rules& rules) {
   if (!knobs.data_parallel && segment.dp > 1) {
-    rules.broken(where + ".dp: must be 1, found " + std::to_string(segment.dp) +
-                 "; the job does not honour knobs.data_parallel");
+    rules.push_back(where + ".dp: must be 1, found " + std::to_string(segment.dp) +
+                    "; the job does not honour knobs.data_parallel");
   }
   if (!knobs.recompute && !segment.recompute.empty()) {
-    rules.broken(where + ".recompute: must be empty; the job does not honour knobs.recompute");
+    rules.push_back(where + ".recompute: must be empty; the job does not honour knobs.recompute");
   }
   if (segment.tp > 1 && !knobs.tensor_parallel) refuse(where + ".tp", "tensor_parallel", rules);
-  if (segment.cp > 1) rules.broken(where + ".cp" + kNoKnob + ", 1; " + kTargetsShare);
-  if (!segment.alternate_dimension.empty()) rules.broken(where + ".alternate_dimension" + kNoKnob);
+  if (segment.cp > 1) rules.push_back(where + ".cp" + kNoKnob + ", 1; " + kTargetsShare);
+  if (!segment.alternate_dimension.empty()) rules.push_back(where + ".alternate_dimension" + kNoKnob);
   if (segment.sharded != ShardedLevel::kNone && !knobs.sharded) refuse(where + ".sharded", "sharded", rules);
   if (segment.switches != Switches{} && !knobs.memory_switches) refuse(where + ".switches", "memory_switches", rules);
 }
@@ -68,34 +68,31 @@ void check_every_device_used(const Plan& plan, const Cluster& cluster, Rules& ru
   const std::int32_t devices = cluster.devices();
   for (std::int32_t device = 0; device < devices; ++device) {
     if (used.count(device) != 0) continue;
-    rules.broken("stages: device " + std::to_string(device) +
-                 " belongs to no stage, but every rank of the job takes part");
+    rules.push_back("stages: device " + std::to_string(device) +
+                    " belongs to no stage, but every rank of the job takes part");
   }
 }
 
 }  // namespace
 
 std::vector<std::string> validate(const Plan& plan, const Model& model, const Cluster& cluster, const Knobs& knobs) {
-  Rules rules;
-  for (std::string& what : validate(plan, model, cluster)) rules.broken(std::move(what));
+  Rules rules = validate(plan, model, cluster);
   if (!knobs.pipeline && plan.stages.size() > 1) {
-    rules.broken("stages: must be one, found " + std::to_string(plan.stages.size()) +
-                 "; the job does not honour knobs.pipeline");
+    rules.push_back("stages: must be one, found " + std::to_string(plan.stages.size()) +
+                    "; the job does not honour knobs.pipeline");
   }
   if (!knobs.uneven_stages) check_even(plan, model, rules);
   check_schedule(plan.schedule, knobs, rules);
   check_every_device_used(plan, cluster, rules);
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
-      check_segment(plan.stages[s].segments[g], segment_text(s, g), knobs, rules);
-    }
-  }
+  for_each_segment(plan, [&](const Segment& segment, std::size_t s, std::size_t g) {
+    check_segment(segment, segment_text(s, g), knobs, rules);
+  });
   if (target_says(plan, kSequenceParallel, "true")) {
-    rules.broken(std::string("target_knobs.") + kSequenceParallel + kNoKnob + ", false; " + kTargetsShare);
+    rules.push_back(std::string("target_knobs.") + kSequenceParallel + kNoKnob + ", false; " + kTargetsShare);
   } else if (!plan.target_knobs.empty()) {
-    rules.broken("target_knobs." + plan.target_knobs.begin()->first + kNoKnob);
+    rules.push_back("target_knobs." + plan.target_knobs.begin()->first + kNoKnob);
   }
-  return rules.take();
+  return rules;
 }
 
 }  // namespace trimtab::tuner

@@ -3,7 +3,6 @@
 // Times that no plan of a space is faster than. One per search; not thread-safe.
 
 #include <limits>
-#include <vector>
 
 #include "plan/candidate.hpp"
 

@@ -3,25 +3,77 @@
 // The inner loop of a search, behind one interface for every cost model: candidates in, scores and stage prices out.
 // One per search; not thread-safe. Stages are memoized; once everything has been seen a price allocates nothing.
 
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "plan/candidate.hpp"
-#include "pricing/stage_price.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
+
+// What a cost model says of one stage of a candidate. Plain values.
+
+// How the passes of one microbatch differ between a stage's replicas. All 0: nobody waits.
+struct ReplicaSpread {
+  double variance = 0;  // ms^2, of what differs from microbatch to microbatch
+  double constant = 0;  // ms, standard deviation of what each device always has
+  double slowest = 0;   // expected maximum over the replicas, in standard deviations
+};
+
+struct StagePrice {
+  // Milliseconds per microbatch: computing, and what the stage waits for its own collectives and transfers.
+  double forward = 0;
+  double backward = 0;  // without recompute
+  double recompute = 0;
+  double least_recompute = 0;  // no choice of operators that fits recomputes for less
+  double communication = 0;
+  double forward_wait = 0;  // of communication, what a forward pass waits for inside of the stage
+  double backward_wait = 0;
+  // Milliseconds per step.
+  double sync = 0;  // exposed
+  double optimizer = 0;
+  double last_backward = 0;  // of the last microbatch, all that slows it down included
+  double tail = 0;           // from the begin of the last backward to the end of the stage's step
+  double after = 0;          // of the tail, what follows the reduction of tied parameters: the optimizer
+  ReplicaSpread spread;      // what its replicas' passes of a microbatch differ by
+  double step_ms = 0;        // what this stage alone bounds the iteration by: ranks bottlenecks
+
+  double memory_bytes = 0;
+  double limit_bytes = 0;   // 0 = unlimited
+  double excess_bytes = 0;  // over the limit
+  bool priced = false;      // no cost is missing; all else is 0 otherwise
+  std::vector<Range> recompute_ranges;
+};
+
+// What an evaluator remembers prices by: the numbers that a price depends on, one after the other. Plain values.
+using LookupKey = std::vector<std::int32_t>;
+
+struct LookupKeyHash {
+  std::size_t operator()(const LookupKey& key) const {
+    std::uint64_t hash = 0x2545f4914f6cdd1dU;
+    for (const std::int32_t value : key) {
+      hash = (hash ^ static_cast<std::uint32_t>(value)) * 0x9e3779b97f4a7c15U;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+// How many, and then each.
+inline void append(const std::vector<Range>& ranges, LookupKey& key) {
+  key.push_back(static_cast<std::int32_t>(ranges.size()));
+  for (const Range& range : ranges) {
+    key.push_back(range.begin);
+    key.push_back(range.end);
+  }
+}
 
 class Bounds;         // pricing/bounds.hpp
 class OwnSearch;      // search/strategy.hpp
 class StageChains;    // pricing/stage_chain.hpp
 class StagePricers;   // pricing/stage_pricer.hpp
-class StageSolver;    // pricing/stage_solver.hpp
-class SwitchChooser;  // pricing/switch_chooser.hpp
+class StageSolver;    // pricing/stage_pricer.hpp
+class SwitchChooser;  // pricing/stage_pricer.hpp
 
 // How good a candidate is: one that fits by its time, before one that does not by its excess, before one with costs
 // that are missing.

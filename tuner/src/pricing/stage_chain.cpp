@@ -1,8 +1,5 @@
 #include "pricing/stage_chain.hpp"
 
-#include <limits>
-#include <span>
-
 #include "pricing/evaluator.hpp"
 
 namespace trimtab::tuner {

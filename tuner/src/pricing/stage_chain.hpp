@@ -2,9 +2,6 @@
 
 // One stage over all devices of a space as a chain of operators, each split in one of a few ways.
 
-#include <cstdint>
-#include <vector>
-
 #include "plan/plan_space.hpp"
 
 namespace trimtab::tuner {

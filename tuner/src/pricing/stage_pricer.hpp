@@ -3,9 +3,7 @@
 // What a solver over cuts asks of a cost model, for one microbatch size: times of stages, at their best split and
 // recompute, and a floor under them that grows with the stage. One per search; not thread-safe.
 
-#include <cstdint>
 #include <memory>
-#include <span>
 
 #include "plan/candidate.hpp"
 
@@ -50,6 +48,25 @@ class StagePricers {
   // The same with times that no way to run a stage beats, for bounds; null where stage_pricer() is exact, or none is
   // known.
   virtual std::unique_ptr<StagePricer> floor_pricer(std::int32_t /*microbatch*/) { return nullptr; }
+};
+
+// Who solves a stage anew, operator by operator.
+class StageSolver {
+ public:
+  virtual ~StageSolver() = default;
+  // Ways to run a stage of the candidate that fit, each operator split in its own way, the most promising first. None
+  // where the space has neither mixed splits nor memory switches.
+  virtual std::vector<CandidateStage> stage_proposals(const Candidate& candidate, std::size_t stage) = 0;
+};
+
+// Who chooses a stage's memory switches.
+class SwitchChooser {
+ public:
+  virtual ~SwitchChooser() = default;
+  // A stage of the candidate with the memory switches that are best for its memory, its recompute among them (those of
+  // least memory where none fit). Nothing where the space has no switches, its segments cut a layer, or a cost is
+  // missing.
+  virtual std::optional<CandidateStage> with_switches(const Candidate& candidate, std::size_t stage) = 0;
 };
 
 }  // namespace trimtab::tuner

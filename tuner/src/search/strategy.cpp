@@ -1,6 +1,7 @@
 #include "search/strategy.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace trimtab::tuner {
 
@@ -23,7 +24,7 @@ bool SearchRun::stopped() {
 void SearchRun::take_over(const SearchRun& part) {
   shortlist_.merge(part.shortlist_);
   for (const Candidate& candidate : part.refused_) {
-    if (std::find(refused_.begin(), refused_.end(), candidate) == refused_.end()) refused_.push_back(candidate);
+    if (std::ranges::find(refused_, candidate) == refused_.end()) refused_.push_back(candidate);
   }
   if (!part.closest_ || !part.closest_score_.better_than(closest_score_)) return;
   closest_ = part.closest_;
@@ -38,7 +39,7 @@ Score SearchRun::consider(const Candidate& candidate) {
     closest_score_ = score;
   }
   if (shortlist_.wants(score) && !shortlist_.add(score, evaluator_.plan(candidate))) {
-    if (std::find(refused_.begin(), refused_.end(), candidate) == refused_.end()) refused_.push_back(candidate);
+    if (std::ranges::find(refused_, candidate) == refused_.end()) refused_.push_back(candidate);
     score.excess_bytes = 1;
   }
   return score;
@@ -48,6 +49,59 @@ StrategyEnd run_strategy(const Strategy& strategy, SearchRun& run, const std::op
   OwnSearch* const own = run.evaluator().own_search();
   const bool instead = own != nullptr && own->strategy() == strategy.name;
   return instead ? own->search(run, start) : strategy.run(run, start);
+}
+
+std::string first_names(const std::set<std::string>& names) {
+  constexpr std::size_t kNamed = 8;
+  std::string text;
+  std::size_t named = 0;
+  for (const std::string& name : names) {
+    if (named++ == kNamed) return text + "; ...";
+    text += (named > 1 ? "; " : "") + name;
+  }
+  return text;
+}
+
+std::string percent_text(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
+  return text;
+}
+
+bool Shortlist::near(const Entry& faster, const Entry& slower) const {
+  return distinct_ > 0 && slower.ms >= faster.ms && slower.ms <= faster.ms * (1 + distinct_) &&
+         faster.layout == slower.layout;
+}
+
+bool Shortlist::add(const Score& score, Plan plan) {
+  Entry added{score.ms, semantic_hash(plan), std::move(plan), {}};
+  if (distinct_ > 0) added.layout = layout_of(added.plan);
+  if (excluded_.count(added.hash) != 0) return false;
+  const auto covers = [&](const Entry& entry) { return entry.hash == added.hash || near(entry, added); };
+  if (!wants(score) || std::ranges::any_of(entries_, covers)) return true;
+  std::erase_if(entries_, [&](const Entry& entry) { return near(added, entry); });
+  const auto place = std::upper_bound(entries_.begin(), entries_.end(), score.ms,
+                                      [](double ms, const Entry& entry) { return ms < entry.ms; });
+  entries_.insert(place, std::move(added));
+  if (entries_.size() > capacity_) entries_.pop_back();
+  return true;
+}
+
+void Shortlist::merge(const Shortlist& other) {
+  for (const Entry& entry : other.entries_) {
+    const Score score{true, 0, entry.ms};
+    if (wants(score)) add(score, entry.plan);
+  }
+}
+
+double Shortlist::best_ms() const {
+  return entries_.empty() ? std::numeric_limits<double>::infinity() : entries_.front().ms;
+}
+
+std::vector<Plan> Shortlist::plans() const {
+  std::vector<Plan> plans;
+  for (const Entry& entry : entries_) plans.push_back(entry.plan);
+  return plans;
 }
 
 }  // namespace trimtab::tuner

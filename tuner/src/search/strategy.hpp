@@ -3,17 +3,48 @@
 // What a strategy is given, and what it answers. A strategy prices candidates through its SearchRun, which
 // keeps the best plans, counts evaluations and says when to end.
 
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <set>
 
 #include "pricing/evaluator.hpp"
-#include "search/shortlist.hpp"
 #include "tuner/search.hpp"
 
 namespace trimtab::tuner {
+
+// The best plans of a search so far, without repeats and without excluded ones. Plain state; one per search.
+class Shortlist {
+ public:
+  // `distinct`: of plans that differ in recompute alone, by less than this share of time, only the fastest is kept.
+  Shortlist(std::size_t capacity, const std::vector<std::string>& excluded, double distinct = 0)
+      : capacity_(capacity == 0 ? 1 : capacity), excluded_(excluded.begin(), excluded.end()), distinct_(distinct) {}
+
+  // Whether a plan of this score would be taken.
+  [[nodiscard]] bool wants(const Score& score) const {
+    return score.fits() && (entries_.size() < capacity_ || score.ms < entries_.back().ms);
+  }
+  // False when the plan is excluded; a repeat and a near copy of a faster one are ignored.
+  bool add(const Score& score, Plan plan);
+  // Adds all plans of another one.
+  void merge(const Shortlist& other);
+
+  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  [[nodiscard]] double best_ms() const;  // infinite when empty
+  [[nodiscard]] bool excludes_any() const { return !excluded_.empty(); }
+  [[nodiscard]] std::vector<Plan> plans() const;  // best first
+
+ private:
+  struct Entry {
+    double ms = 0;
+    std::string hash;
+    Plan plan;
+    Plan layout;  // only where near copies matter
+  };
+  [[nodiscard]] bool near(const Entry& faster, const Entry& slower) const;
+
+  std::size_t capacity_;
+  std::set<std::string> excluded_;
+  double distinct_;
+  std::vector<Entry> entries_;  // ascending in ms; equal times in order of arrival
+};
 
 struct Scored {
   Candidate candidate;
@@ -109,5 +140,12 @@ class OwnSearch {
 
 // The strategy, or the model's own search in its place.
 [[nodiscard]] StrategyEnd run_strategy(const Strategy& strategy, SearchRun& run, const std::optional<Candidate>& start);
+
+// Words that the messages of searches share. Pure.
+
+// "a; b; ...", the first eight of them.
+[[nodiscard]] std::string first_names(const std::set<std::string>& names);
+// "1.25 %"
+[[nodiscard]] std::string percent_text(double share);
 
 }  // namespace trimtab::tuner

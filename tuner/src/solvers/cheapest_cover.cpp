@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 #include <span>
-#include <utility>
 
 namespace trimtab::tuner {
 namespace {
@@ -18,13 +17,12 @@ bool cheaper(const A& a, const B& b) {
 std::vector<std::size_t> cheapest_first(const std::vector<CoverWay>& ways) {
   std::vector<std::size_t> places(ways.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
-  std::stable_sort(places.begin(), places.end(),
-                   [&](std::size_t a, std::size_t b) { return cheaper(ways[a], ways[b]); });
+  std::ranges::stable_sort(places, [&](std::size_t a, std::size_t b) { return cheaper(ways[a], ways[b]); });
   return places;
 }
 
 CoverWay cheapest(const CoverClass& of) {
-  return *std::min_element(of.ways.begin(), of.ways.end(), cheaper<CoverWay, CoverWay>);
+  return *std::ranges::min_element(of.ways, cheaper<CoverWay, CoverWay>);
 }
 
 }  // namespace
@@ -33,8 +31,8 @@ CheapestCover::CheapestCover(std::vector<CoverClass> classes) {
   for (std::size_t c = 0; c < classes.size(); ++c) {
     if (!classes[c].ways.empty()) number_.push_back(c);
   }
-  std::stable_sort(number_.begin(), number_.end(),
-                   [&](std::size_t a, std::size_t b) { return cheaper(cheapest(classes[a]), cheapest(classes[b])); });
+  std::ranges::stable_sort(
+      number_, [&](std::size_t a, std::size_t b) { return cheaper(cheapest(classes[a]), cheapest(classes[b])); });
   for (const std::size_t c : number_) {
     const std::vector<CoverWay>& given = classes[c].ways;
     ways_.push_back(cheapest_first(given));
@@ -57,7 +55,7 @@ CheapestCover::CheapestCover(std::vector<CoverClass> classes) {
     capacity_after_[c] = capacity_after_[c + 1] + classes_[c].units * freest_[c][0];
     all_.insert(all_.end(), hulls_[c][0].begin(), hulls_[c][0].end());
   }
-  std::stable_sort(all_.begin(), all_.end(), cheaper<Increment, Increment>);
+  std::ranges::stable_sort(all_, cheaper<Increment, Increment>);
 }
 
 CheapestCover::Increments CheapestCover::hull(std::size_t c, std::size_t first_way) const {
@@ -112,8 +110,8 @@ CheapestCover::Counts CheapestCover::freest() const {
   for (std::size_t c = 0; c < classes_.size(); ++c) {
     if (number_[c] >= counts.size()) counts.resize(number_[c] + 1);
     counts[number_[c]].assign(classes_[c].ways.size(), 0);
-    const auto most = std::max_element(classes_[c].ways.begin(), classes_[c].ways.end(),
-                                       [](const CoverWay& a, const CoverWay& b) { return a.freed < b.freed; });
+    const auto most = std::ranges::max_element(classes_[c].ways,
+                                               [](const CoverWay& a, const CoverWay& b) { return a.freed < b.freed; });
     counts[number_[c]][ways_[c][static_cast<std::size_t>(most - classes_[c].ways.begin())]] = classes_[c].units;
   }
   return counts;

@@ -138,7 +138,7 @@ class StageProgram {
     for (std::uint32_t node = label.node; node != kRoot; node = nodes_[node].before) {
       answer.operators.push_back(nodes_[node].way);
     }
-    std::reverse(answer.operators.begin(), answer.operators.end());
+    std::ranges::reverse(answer.operators);
     return answer;
   }
 

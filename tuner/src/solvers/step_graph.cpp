@@ -1,7 +1,5 @@
 #include "solvers/step_graph.hpp"
 
-#include <algorithm>
-
 #include "base/check.hpp"
 
 namespace trimtab::tuner {

@@ -10,9 +10,7 @@
 // Transfers that meet (Megatron): sender and receiver go on together when a transfer has ended; an activation on and a
 // gradient back between the same two passes are one exchange. Elsewhere a transfer begins when its sender's pass ends.
 
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "solvers/pipeline.hpp"
 

@@ -1,9 +1,11 @@
 #pragma once
 
-// Errors of the CUDA runtime as Results, and its objects as owners.
+// Errors of the CUDA runtime as Results, its objects as owners, and libraries that the machine may or may not have.
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -49,5 +51,31 @@ using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
   TRIMTAB_TRY_STATUS(checked(cudaEventCreate(&event), "cannot create an event"));
   return Event(event);
 }
+
+// Opened when it is needed and never closed.
+class DynamicLibrary {
+ public:
+  // The first of `names` that opens.
+  [[nodiscard]] static Result<DynamicLibrary> open(std::initializer_list<std::string> names) {
+    std::string why;
+    for (const std::string& name : names) {
+      if (void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return DynamicLibrary(handle);
+      const char* const message = ::dlerror();
+      if (why.empty() && message != nullptr) why = message;
+    }
+    return unavailable(why + "; put the folder that holds it on LD_LIBRARY_PATH");
+  }
+
+  // False, and null, where the library has no such function.
+  template <typename Function>
+  bool find(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(::dlsym(handle_, name));
+    return function != nullptr;
+  }
+
+ private:
+  explicit DynamicLibrary(void* handle) : handle_(handle) {}
+  void* handle_;
+};
 
 }  // namespace trimtab::bench::cuda

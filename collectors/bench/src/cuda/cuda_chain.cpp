@@ -1,12 +1,9 @@
-#include "cuda_chain.hpp"
-
 #include <unistd.h>
 
 #include <chrono>
 #include <fstream>
 
-#include "cuda_call.hpp"
-#include "gpu_kernels.hpp"
+#include "cuda_device.hpp"
 
 namespace trimtab::bench::cuda {
 

@@ -10,11 +10,40 @@
 #include "cuda_call.hpp"
 #include "device.hpp"
 #include "gpu_kernels.hpp"
+#include "kernel_chain.hpp"
 #include "matrix_products.hpp"
 #include "nccl.hpp"
-#include "nvml.hpp"
 
 namespace trimtab::bench::cuda {
+
+// Clocks, power and memory of one GPU, from the driver's management library. Its few functions are declared here: no
+// header and no link-time dependency. What the driver does not answer reads as 0.
+class Nvml {
+ public:
+  // Nothing where the library or this GPU is not to be had.
+  [[nodiscard]] static std::optional<Nvml> open(const std::string& pci_bus_id);
+
+  [[nodiscard]] ClockReading clocks() const;
+  [[nodiscard]] Bytes used_bytes() const;
+  [[nodiscard]] std::string driver_version() const;
+
+ private:
+  struct Handle;  // nvmlDevice_t's target
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  using Result = int;
+
+  explicit Nvml(DynamicLibrary library) : library_(library) {}
+
+  DynamicLibrary library_;
+  Handle* device_ = nullptr;
+  Result (*clock_)(Handle*, unsigned kind, unsigned* mhz) = nullptr;
+  Result (*power_)(Handle*, unsigned* milliwatts) = nullptr;
+  Result (*throttle_)(Handle*, unsigned long long* reasons) = nullptr;
+  Result (*memory_)(Handle*, Memory*) = nullptr;
+  Result (*driver_)(char* version, unsigned length) = nullptr;
+};
 
 // GPUs that this process sees; the error says why there are none.
 [[nodiscard]] Result<std::int32_t> visible_gpus();
@@ -50,5 +79,8 @@ class CudaDevice final : public Device {
   cudaStream_t streams_[2] = {nullptr, nullptr};  // by Launch::stream
   HostMemory gate_;
 };
+
+// Runs a kernel chain on the GPU.
+[[nodiscard]] Result<ChainTimes> run_chain(const ChainRequest& request, std::int32_t gpu);
 
 }  // namespace trimtab::bench::cuda

@@ -73,34 +73,28 @@ __global__ void fill_indices_kernel(std::int32_t* data, std::int64_t count, std:
   }
 }
 
-// The sum over the block, on every thread.
-__device__ float block_sum(float value) {
+// What `combine` makes of the block's values, on every thread.
+template <typename Combine>
+__device__ float block_combined(float value, Combine combine) {
   __shared__ float parts[kThreads / 32];
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  for (int offset = 16; offset > 0; offset /= 2) value = combine(value, __shfl_xor_sync(0xffffffffu, value, offset));
   __syncthreads();
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
-  float sum = 0;
-  for (unsigned i = 0; i < kThreads / 32; ++i) sum += parts[i];
-  return sum;
+  float combined = parts[0];
+  for (unsigned i = 1; i < kThreads / 32; ++i) combined = combine(combined, parts[i]);
+  return combined;
 }
 
-__device__ float block_largest(float value) {
-  __shared__ float parts[kThreads / 32];
-  for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-  __syncthreads();
-  float largest = parts[0];
-  for (unsigned i = 1; i < kThreads / 32; ++i) largest = fmaxf(largest, parts[i]);
-  return largest;
+__device__ float block_sum(float value) {
+  return block_combined(value, [](float a, float b) { return a + b; });
 }
 
 template <typename T>
 __device__ void softmax_row(const T* row, T* out, std::int64_t columns) {
   float largest = -INFINITY;
   for (std::int64_t i = threadIdx.x; i < columns; i += kThreads) largest = fmaxf(largest, to_float(row[i]));
-  largest = block_largest(largest);
+  largest = block_combined(largest, [](float a, float b) { return fmaxf(a, b); });
   float sum = 0;
   for (std::int64_t i = threadIdx.x; i < columns; i += kThreads) sum += __expf(to_float(row[i]) - largest);
   const float scale = 1.0f / block_sum(sum);
@@ -235,22 +229,21 @@ unsigned row_blocks(std::int64_t rows) {
   return static_cast<unsigned>(rows < kMost ? rows : kMost);
 }
 
-template <typename T>
-void start_row(const RowKernel& rows, const void* first, const void* second, void* out, cudaStream_t stream) {
-  row_kernel<T><<<row_blocks(rows.rows), kThreads, 0, stream>>>(
-      static_cast<const T*>(first), static_cast<const T*>(second), static_cast<T*>(out), rows.rows, rows.columns,
-      rows.function == RowFunction::kSoftmax);
-}
-
-template <typename T>
-void start_lookup(const Lookup& lookup, const std::int32_t* indices, void* table, void* rows, cudaStream_t stream) {
-  lookup_kernel<T><<<row_blocks(lookup.tokens), kThreads, 0, stream>>>(
-      indices, static_cast<T*>(table), static_cast<T*>(rows), lookup.tokens, lookup.hidden, lookup.backward);
-}
-
-template <typename T>
-void start_fill(void* data, std::int64_t elements, std::uint64_t seed, cudaStream_t stream) {
-  fill_kernel<T><<<blocks_for(elements), kThreads, 0, stream>>>(static_cast<T*>(data), elements, seed);
+// start(value of the type) launches a kernel.
+template <typename Start>
+cudaError_t launch_typed(Dtype dtype, Start start) {
+  switch (dtype) {
+    case Dtype::kFloat32:
+      start(float{});
+      break;
+    case Dtype::kFloat16:
+      start(__half{});
+      break;
+    case Dtype::kBfloat16:
+      start(__nv_bfloat16{});
+      break;
+  }
+  return cudaGetLastError();
 }
 
 }  // namespace
@@ -262,18 +255,10 @@ cudaError_t launch_gate(Gate* gate, std::uint64_t limit_ns, cudaStream_t stream)
 
 cudaError_t launch_fill(void* data, std::int64_t elements, Dtype dtype, std::uint64_t seed, cudaStream_t stream) {
   if (elements < 1) return cudaSuccess;
-  switch (dtype) {
-    case Dtype::kFloat32:
-      start_fill<float>(data, elements, seed, stream);
-      break;
-    case Dtype::kFloat16:
-      start_fill<__half>(data, elements, seed, stream);
-      break;
-    case Dtype::kBfloat16:
-      start_fill<__nv_bfloat16>(data, elements, seed, stream);
-      break;
-  }
-  return cudaGetLastError();
+  return launch_typed(dtype, [=](auto type) {
+    using T = decltype(type);
+    fill_kernel<T><<<blocks_for(elements), kThreads, 0, stream>>>(static_cast<T*>(data), elements, seed);
+  });
 }
 
 cudaError_t launch_fill_indices(std::int32_t* data, std::int64_t count, std::int64_t limit, std::uint64_t seed,
@@ -284,18 +269,12 @@ cudaError_t launch_fill_indices(std::int32_t* data, std::int64_t count, std::int
 
 cudaError_t launch_row(const RowKernel& rows, Dtype dtype, const void* first, const void* second, void* out,
                        cudaStream_t stream) {
-  switch (dtype) {
-    case Dtype::kFloat32:
-      start_row<float>(rows, first, second, out, stream);
-      break;
-    case Dtype::kFloat16:
-      start_row<__half>(rows, first, second, out, stream);
-      break;
-    case Dtype::kBfloat16:
-      start_row<__nv_bfloat16>(rows, first, second, out, stream);
-      break;
-  }
-  return cudaGetLastError();
+  return launch_typed(dtype, [=](auto type) {
+    using T = decltype(type);
+    row_kernel<T><<<row_blocks(rows.rows), kThreads, 0, stream>>>(
+        static_cast<const T*>(first), static_cast<const T*>(second), static_cast<T*>(out), rows.rows, rows.columns,
+        rows.function == RowFunction::kSoftmax);
+  });
 }
 
 cudaError_t launch_elementwise(std::int64_t bytes, const void* const* reads, int read_count, void* const* writes,
@@ -310,18 +289,11 @@ cudaError_t launch_elementwise(std::int64_t bytes, const void* const* reads, int
 
 cudaError_t launch_lookup(const Lookup& lookup, Dtype dtype, const std::int32_t* indices, void* table, void* rows,
                           cudaStream_t stream) {
-  switch (dtype) {
-    case Dtype::kFloat32:
-      start_lookup<float>(lookup, indices, table, rows, stream);
-      break;
-    case Dtype::kFloat16:
-      start_lookup<__half>(lookup, indices, table, rows, stream);
-      break;
-    case Dtype::kBfloat16:
-      start_lookup<__nv_bfloat16>(lookup, indices, table, rows, stream);
-      break;
-  }
-  return cudaGetLastError();
+  return launch_typed(dtype, [=](auto type) {
+    using T = decltype(type);
+    lookup_kernel<T><<<row_blocks(lookup.tokens), kThreads, 0, stream>>>(
+        indices, static_cast<T*>(table), static_cast<T*>(rows), lookup.tokens, lookup.hidden, lookup.backward);
+  });
 }
 
 cudaError_t launch_channel(const ChannelKernel& channel, const void* source, void* target, cudaStream_t stream) {

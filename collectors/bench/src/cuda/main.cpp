@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "cuda_chain.hpp"
 #include "cuda_device.hpp"
 #include "items.hpp"
 #include "nccl.hpp"
@@ -58,21 +57,6 @@ Result<Random> seeded(const Options& options) {
   return Random(static_cast<std::uint64_t>(seed));
 }
 
-// The ranks of this benchmark cannot exchange anything; each measures by itself.
-class SeparateRanks final : public Ranks {
- public:
-  SeparateRanks(cuda::RankPlace place, std::string why) : place_(std::move(place)), why_(std::move(why)) {}
-  [[nodiscard]] std::int32_t rank() const override { return place_.rank; }
-  [[nodiscard]] std::int32_t size() const override { return place_.world_size; }
-  [[nodiscard]] std::string no_collectives() const override { return why_; }
-  [[nodiscard]] Result<bool> all(bool mine) override { return mine; }
-  [[nodiscard]] Result<std::int64_t> largest(std::int64_t mine) override { return mine; }
-
- private:
-  cuda::RankPlace place_;
-  std::string why_;
-};
-
 Result<cuda::RankPlace> place_of(const Options& options) {
   cuda::RankPlace place;
   TRIMTAB_TRY(const std::int64_t rank, options.integer("rank", 0, 0));
@@ -87,9 +71,10 @@ Result<cuda::RankPlace> place_of(const Options& options) {
 Result<std::unique_ptr<Ranks>> meet(const cuda::RankPlace& place, cuda::CudaDevice& device) {
   if (place.world_size == 1) return std::unique_ptr<Ranks>(std::make_unique<NoOtherRanks>());
   if (device.facts().count < place.world_size) {
-    return std::unique_ptr<Ranks>(std::make_unique<SeparateRanks>(
-        place, "collectives need a GPU for each of " + std::to_string(place.world_size) +
-                   " ranks, this machine shows " + std::to_string(device.facts().count)));
+    return std::unique_ptr<Ranks>(
+        std::make_unique<NoOtherRanks>(place.rank, place.world_size,
+                                       "collectives need a GPU for each of " + std::to_string(place.world_size) +
+                                           " ranks, this machine shows " + std::to_string(device.facts().count)));
   }
   TRIMTAB_TRY(auto ranks, cuda::NcclRanks::connect(place));
   device.connect(ranks.get());
@@ -167,12 +152,11 @@ Status device(const Options& options) {
   TRIMTAB_TRY(const auto opened, cuda::CudaDevice::open(gpu));
   const DeviceFacts& facts = opened->facts();
   const ClockReading clocks = opened->clocks();
-  print("{\"device\": " + json_string(facts.name) + ", \"uuid\": " + json_string(facts.uuid) +
-        ", \"driver\": " + json_string(facts.driver) + ", \"gpus\": " + std::to_string(facts.count) +
-        ", \"multiprocessors\": " + std::to_string(facts.multiprocessors) + ", \"memory_bytes\": " +
-        std::to_string(facts.memory_bytes) + ", \"cache_bytes\": " + std::to_string(facts.cache_bytes) +
-        ", \"process_bytes\": " + std::to_string(facts.process_bytes) + ", \"sm_mhz\": " +
-        std::to_string(clocks.sm_mhz) + ", \"milliwatts\": " + std::to_string(clocks.power_milliwatts) + "}");
+  JsonObject line;
+  line.add("device", facts.name).add("uuid", facts.uuid).add("driver", facts.driver).add("gpus", facts.count);
+  line.add("multiprocessors", facts.multiprocessors).add("memory_bytes", facts.memory_bytes);
+  line.add("cache_bytes", facts.cache_bytes).add("process_bytes", facts.process_bytes);
+  print(line.add("sm_mhz", clocks.sm_mhz).add("milliwatts", clocks.power_milliwatts).text());
   return {};
 }
 

@@ -12,15 +12,7 @@ Status checked(cublasStatus_t status, const std::string& action) {
 }
 
 cudaDataType_t data_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kFloat32:
-      return CUDA_R_32F;
-    case Dtype::kFloat16:
-      return CUDA_R_16F;
-    case Dtype::kBfloat16:
-      return CUDA_R_16BF;
-  }
-  return CUDA_R_32F;
+  return dtype == Dtype::kFloat32 ? CUDA_R_32F : dtype == Dtype::kFloat16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
 }  // namespace
@@ -48,22 +40,16 @@ MatrixProducts::~MatrixProducts() {
 }
 
 Status MatrixProducts::load() {
-  bool all = true;
-  const auto find = [&]<typename Function>(Function*& function, const char* name) {
-    function = library_.find<Function>(name);
-    all = all && function != nullptr;
-  };
-  find(call_.create, "cublasLtCreate");
-  find(call_.destroy, "cublasLtDestroy");
-  find(call_.operation, "cublasLtMatmulDescCreate");
-  find(call_.set_operation, "cublasLtMatmulDescSetAttribute");
-  find(call_.layout, "cublasLtMatrixLayoutCreate");
-  find(call_.set_layout, "cublasLtMatrixLayoutSetAttribute");
-  find(call_.preference, "cublasLtMatmulPreferenceCreate");
-  find(call_.set_preference, "cublasLtMatmulPreferenceSetAttribute");
-  find(call_.destroy_preference, "cublasLtMatmulPreferenceDestroy");
-  find(call_.choose, "cublasLtMatmulAlgoGetHeuristic");
-  find(call_.multiply, "cublasLtMatmul");
+  const bool all = library_.find(call_.create, "cublasLtCreate") && library_.find(call_.destroy, "cublasLtDestroy") &&
+                   library_.find(call_.operation, "cublasLtMatmulDescCreate") &&
+                   library_.find(call_.set_operation, "cublasLtMatmulDescSetAttribute") &&
+                   library_.find(call_.layout, "cublasLtMatrixLayoutCreate") &&
+                   library_.find(call_.set_layout, "cublasLtMatrixLayoutSetAttribute") &&
+                   library_.find(call_.preference, "cublasLtMatmulPreferenceCreate") &&
+                   library_.find(call_.set_preference, "cublasLtMatmulPreferenceSetAttribute") &&
+                   library_.find(call_.destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
+                   library_.find(call_.choose, "cublasLtMatmulAlgoGetHeuristic") &&
+                   library_.find(call_.multiply, "cublasLtMatmul");
   if (all) return {};
   return unavailable("this libcublasLt lacks functions that version " + std::to_string(CUBLAS_VER_MAJOR) + " has");
 }

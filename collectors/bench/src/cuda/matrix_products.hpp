@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "base/result.hpp"
-#include "dynamic_library.hpp"
+#include "cuda_call.hpp"
 #include "kernels.hpp"
 
 namespace trimtab::bench::cuda {

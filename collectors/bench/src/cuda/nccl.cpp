@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 #include <utility>
@@ -66,9 +65,8 @@ Result<std::unique_ptr<NcclRanks>> NcclRanks::connect(const RankPlace& place) {
 
 Status NcclRanks::load() {
   std::string missing;
-  const auto find = [&]<typename Function>(Function*& function, const char* name) {
-    function = library_.find<Function>(name);
-    if (function == nullptr) missing = name;
+  const auto find = [&](auto*& function, const char* name) {
+    if (!library_.find(function, name)) missing = name;
   };
   find(call_->unique_id, "ncclGetUniqueId");
   find(call_->init, "ncclCommInitRank");

@@ -11,9 +11,8 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "base/units.hpp"
+#include "cuda_call.hpp"
 #include "device.hpp"
-#include "dynamic_library.hpp"
 
 namespace trimtab::bench::cuda {
 

@@ -1,7 +1,9 @@
 #pragma once
 
-// What the NVIDIA kernel driver says of itself in /proc/driver/nvidia and /dev, without NVML.
+// What is known of the GPUs without NVML: what the NVIDIA kernel driver says of itself in /proc/driver/nvidia and /dev,
+// and whether CUDA's Multi-Process Service shares them.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,5 +22,16 @@ namespace trimtab::host {
     const std::string& root);  // of its GPUs, in the order of their buses
 // "dev/nvidia0", ...: GPUs that this process may see.
 [[nodiscard]] std::vector<std::string> gpu_device_files(const std::string& root);
+
+struct MpsDaemon {
+  std::string pipe_directory;  // that CUDA programs look into
+  bool has_pipe = false;       // a control pipe stands there: new CUDA programs connect to it
+  bool seen = false;           // a daemon runs, in this process namespace
+  // Costs may be those of a shared GPU. A pipe that a dead daemon left behind counts, too: to keep costs apart without
+  // need does less harm than to mix them.
+  [[nodiscard]] bool on() const { return has_pipe || seen; }
+};
+
+[[nodiscard]] MpsDaemon find_mps(const std::string& root, const std::map<std::string, std::string>& environment);
 
 }  // namespace trimtab::host

@@ -6,9 +6,7 @@
 #include <set>
 
 #include "gpu/driver_files.hpp"
-#include "infiniband_ports.hpp"
-#include "network_interfaces.hpp"
-#include "proc_text.hpp"
+#include "network_ports.hpp"
 #include "system_file.hpp"
 
 namespace trimtab::host {
@@ -27,11 +25,6 @@ void put(std::map<std::string, std::string>& layer, const char* key, const Value
   if (!values.empty()) layer[key] = joined(values);
 }
 
-std::string gibibytes(Bytes bytes) {
-  constexpr Bytes kGibibyte = Bytes{1} << 30;
-  return std::to_string((bytes + kGibibyte / 2) / kGibibyte);
-}
-
 // How often each value occurs: "host_bridge:4, system:24".
 std::string counted(const std::map<std::string, int>& counts) {
   std::string text;
@@ -41,133 +34,109 @@ std::string counted(const std::map<std::string, int>& counts) {
   return text;
 }
 
-class GpuLayers final {
- public:
-  GpuLayers(const GpuInventory& inventory, Fingerprint& fingerprint)
-      : inventory_(inventory), fingerprint_(fingerprint) {}
-
-  void describe() {
-    fingerprint_.device["kind"] = "gpu";
-    add_device();
-    add_division();
-    if (!inventory_.driver_version.empty()) fingerprint_.software["driver"] = inventory_.driver_version;
-    if (!inventory_.cuda_version.empty()) fingerprint_.software["cuda"] = inventory_.cuda_version;
-    add_links();
-    if (inventory_.confidential.value_or(false)) fingerprint_.environment["confidential_computing"] = "on";
+// The values of what is told, of all devices that answer.
+Values values(const GpuInventory& inventory, const std::function<std::string(const GpuFacts&)>& value) {
+  Values all;
+  for (const GpuFacts& gpu : inventory.gpus) {
+    if (!gpu.failure.empty()) continue;
+    std::string one = value(gpu);
+    if (!one.empty()) all.insert(std::move(one));
   }
+  return all;
+}
 
- private:
-  // The values of what is told, of all devices that answer.
-  [[nodiscard]] Values values(const std::function<std::string(const GpuFacts&)>& value) const {
-    Values all;
-    for (const GpuFacts& gpu : inventory_.gpus) {
-      if (!gpu.failure.empty()) continue;
-      std::string one = value(gpu);
-      if (!one.empty()) all.insert(std::move(one));
+Values numbers(const GpuInventory& inventory, std::optional<std::int64_t> GpuFacts::*member, std::int64_t unit = 1) {
+  return values(inventory, [&](const GpuFacts& gpu) {
+    const auto& value = gpu.*member;
+    return value ? std::to_string((*value + unit / 2) / unit) : std::string();
+  });
+}
+
+void add_device(const GpuInventory& inventory, Fingerprint& fingerprint) {
+  auto& device = fingerprint.device;
+  put(device, "model", values(inventory, [](const GpuFacts& gpu) { return gpu.name; }));
+  put(device, "compute_capability", values(inventory, [](const GpuFacts& gpu) { return gpu.compute_capability; }));
+  put(device, "sm_clock_max_mhz", numbers(inventory, &GpuFacts::sm_clock_max_mhz));
+  put(device, "memory_clock_max_mhz", numbers(inventory, &GpuFacts::memory_clock_max_mhz));
+  put(device, "application_clock_mhz", numbers(inventory, &GpuFacts::application_clock_mhz));
+  put(device, "power_limit_w", numbers(inventory, &GpuFacts::power_limit_mw, 1000));
+  put(device, "ecc", values(inventory, [](const GpuFacts& gpu) {
+        return gpu.ecc ? std::string(*gpu.ecc ? "on" : "off") : std::string();
+      }));
+  put(device, "virtualization", values(inventory, [](const GpuFacts& gpu) {
+        return gpu.virtualization == "none" ? std::string() : gpu.virtualization;
+      }));
+}
+
+// What a rank has: a device, or one of its MIG instances.
+void add_division(const GpuInventory& inventory, Fingerprint& fingerprint) {
+  Values multiprocessors = numbers(inventory, &GpuFacts::multiprocessors);
+  Values memory;
+  Values division;
+  for (const GpuFacts& gpu : inventory.gpus) {
+    if (!gpu.failure.empty()) continue;
+    if (!gpu.mig.value_or(false)) {
+      division.insert("off");
+      if (gpu.memory) memory.insert(whole_gibibytes(*gpu.memory));
+      continue;
     }
-    return all;
-  }
-
-  [[nodiscard]] Values numbers(std::optional<std::int64_t> GpuFacts::*member, std::int64_t unit = 1) const {
-    return values([&](const GpuFacts& gpu) {
-      const auto& value = gpu.*member;
-      return value ? std::to_string((*value + unit / 2) / unit) : std::string();
-    });
-  }
-
-  void add_device() {
-    auto& device = fingerprint_.device;
-    put(device, "model", values([](const GpuFacts& gpu) { return gpu.name; }));
-    put(device, "compute_capability", values([](const GpuFacts& gpu) { return gpu.compute_capability; }));
-    put(device, "sm_clock_max_mhz", numbers(&GpuFacts::sm_clock_max_mhz));
-    put(device, "memory_clock_max_mhz", numbers(&GpuFacts::memory_clock_max_mhz));
-    put(device, "application_clock_mhz", numbers(&GpuFacts::application_clock_mhz));
-    put(device, "power_limit_w", numbers(&GpuFacts::power_limit_mw, 1000));
-    put(device, "ecc",
-        values([](const GpuFacts& gpu) { return gpu.ecc ? std::string(*gpu.ecc ? "on" : "off") : std::string(); }));
-    put(device, "virtualization",
-        values([](const GpuFacts& gpu) { return gpu.virtualization == "none" ? std::string() : gpu.virtualization; }));
-  }
-
-  // What a rank has: a device, or one of its MIG instances.
-  void add_division() {
-    Values multiprocessors = numbers(&GpuFacts::multiprocessors);
-    Values memory;
-    Values division;
-    for (const GpuFacts& gpu : inventory_.gpus) {
-      if (!gpu.failure.empty()) continue;
-      if (!gpu.mig.value_or(false)) {
-        division.insert("off");
-        if (gpu.memory) memory.insert(gibibytes(*gpu.memory));
-        continue;
-      }
-      if (gpu.instances.empty()) division.insert("on, no instances");
-      for (const MigInstance& instance : gpu.instances) {
-        division.insert(instance.profile);
-        if (instance.multiprocessors) multiprocessors.insert(std::to_string(*instance.multiprocessors));
-        if (instance.memory) memory.insert(gibibytes(*instance.memory));
-      }
+    if (gpu.instances.empty()) division.insert("on, no instances");
+    for (const MigInstance& instance : gpu.instances) {
+      division.insert(instance.profile);
+      if (instance.multiprocessors) multiprocessors.insert(std::to_string(*instance.multiprocessors));
+      if (instance.memory) memory.insert(whole_gibibytes(*instance.memory));
     }
-    put(fingerprint_.device, "multiprocessors", multiprocessors);
-    put(fingerprint_.device, "memory_gib", memory);
-    put(fingerprint_.device, "mig", division);
   }
+  put(fingerprint.device, "multiprocessors", multiprocessors);
+  put(fingerprint.device, "memory_gib", memory);
+  put(fingerprint.device, "mig", division);
+}
 
-  void add_links() {
-    auto& fabric = fingerprint_.fabric;
-    int answering = 0;
-    for (const GpuFacts& gpu : inventory_.gpus) answering += gpu.failure.empty() ? 1 : 0;
-    fabric["gpus"] = std::to_string(answering);
-    put(fabric, "pcie", values([](const GpuFacts& gpu) {
-          if (!gpu.pcie_generation || !gpu.pcie_width) return std::string();
-          return "gen" + std::to_string(*gpu.pcie_generation) + " x" + std::to_string(*gpu.pcie_width);
-        }));
-    put(fabric, "nvlink", values(&GpuLayers::nvlink_text));
-    std::map<std::string, int> paths;
-    for (const GpuPath& path : inventory_.paths) ++paths[path.over];
-    if (!paths.empty()) fabric["gpu_paths"] = counted(paths);
-    const std::string pairs = nvlink_pairs();
-    if (!pairs.empty()) fabric["nvlink_pairs"] = pairs;
+// "4.0 to switch:18".
+std::string nvlink_text(const GpuFacts& gpu) {
+  std::map<std::string, int> kinds;
+  for (const NvLink& link : gpu.nvlinks) {
+    const char* end = link.end == NvLinkEnd::kSwitch ? "switch" : link.end == NvLinkEnd::kGpu ? "gpu" : "other";
+    ++kinds[(link.version.empty() ? "unknown" : link.version) + " to " + end];
   }
+  return counted(kinds);
+}
 
-  // "4.0 to switch:18".
-  static std::string nvlink_text(const GpuFacts& gpu) {
-    std::map<std::string, int> kinds;
+const GpuFacts* by_bus(const GpuInventory& inventory, const std::string& bus_id) {
+  for (const GpuFacts& gpu : inventory.gpus) {
+    if (!bus_id.empty() && gpu.bus_id == bus_id) return &gpu;
+  }
+  return nullptr;
+}
+
+// Direct links between two GPUs, by index: "0-1:4, 0-2:4".
+std::string nvlink_pairs(const GpuInventory& inventory) {
+  std::map<std::string, int> pairs;
+  for (const GpuFacts& gpu : inventory.gpus) {
     for (const NvLink& link : gpu.nvlinks) {
-      const char* end = link.end == NvLinkEnd::kSwitch ? "switch" : link.end == NvLinkEnd::kGpu ? "gpu" : "other";
-      ++kinds[(link.version.empty() ? "unknown" : link.version) + " to " + end];
+      const GpuFacts* other = by_bus(inventory, link.remote_bus_id);
+      if (other == nullptr || other->index <= gpu.index) continue;  // each link once
+      ++pairs[std::to_string(gpu.index) + "-" + std::to_string(other->index)];
     }
-    return counted(kinds);
   }
+  return counted(pairs);
+}
 
-  // Direct links between two GPUs, by index: "0-1:4, 0-2:4".
-  [[nodiscard]] std::string nvlink_pairs() const {
-    std::map<std::string, int> pairs;
-    for (const GpuFacts& gpu : inventory_.gpus) {
-      for (const NvLink& link : gpu.nvlinks) {
-        const GpuFacts* other = by_bus(link.remote_bus_id);
-        if (other == nullptr || other->index <= gpu.index) continue;  // each link once
-        ++pairs[std::to_string(gpu.index) + "-" + std::to_string(other->index)];
-      }
-    }
-    return counted(pairs);
-  }
-
-  [[nodiscard]] const GpuFacts* by_bus(const std::string& bus_id) const {
-    for (const GpuFacts& gpu : inventory_.gpus) {
-      if (!bus_id.empty() && gpu.bus_id == bus_id) return &gpu;
-    }
-    return nullptr;
-  }
-
-  const GpuInventory& inventory_;
-  Fingerprint& fingerprint_;
-};
-
-// In Mb/s; 0 or less where the link is down.
-std::int64_t link_speed(const std::string& root, const std::string& interface) {
-  const auto text = read_system_file(root, "sys/class/net/" + interface + "/speed");
-  return text.ok() ? parse_integer(*text).value_or(0) : 0;
+void add_links(const GpuInventory& inventory, Fingerprint& fingerprint) {
+  auto& fabric = fingerprint.fabric;
+  int answering = 0;
+  for (const GpuFacts& gpu : inventory.gpus) answering += gpu.failure.empty() ? 1 : 0;
+  fabric["gpus"] = std::to_string(answering);
+  put(fabric, "pcie", values(inventory, [](const GpuFacts& gpu) {
+        if (!gpu.pcie_generation || !gpu.pcie_width) return std::string();
+        return "gen" + std::to_string(*gpu.pcie_generation) + " x" + std::to_string(*gpu.pcie_width);
+      }));
+  put(fabric, "nvlink", values(inventory, nvlink_text));
+  std::map<std::string, int> paths;
+  for (const GpuPath& path : inventory.paths) ++paths[path.over];
+  if (!paths.empty()) fabric["gpu_paths"] = counted(paths);
+  const std::string pairs = nvlink_pairs(inventory);
+  if (!pairs.empty()) fabric["nvlink_pairs"] = pairs;
 }
 
 // Adapters by kind and speed: "InfiniBand 400 Gb/s:8".
@@ -179,7 +148,8 @@ void add_network(const std::string& root, Fingerprint& fingerprint) {
     ++adapters[kind + " " + std::to_string(std::llround(*port.bytes_per_second * 8 / 1e9)) + " Gb/s"];
   }
   for (const std::string& interface : network_interfaces(root)) {
-    const std::int64_t megabits = link_speed(root, interface);
+    // 0 or less where the link is down.
+    const std::int64_t megabits = system_integer(root, "sys/class/net/" + interface + "/speed").value_or(0);
     if (!is_hardware(root, interface) || megabits <= 0) continue;
     ++adapters["Ethernet " + std::to_string(megabits / 1000) + " Gb/s"];
   }
@@ -188,8 +158,19 @@ void add_network(const std::string& root, Fingerprint& fingerprint) {
 
 }  // namespace
 
+std::string whole_gibibytes(Bytes bytes) {
+  constexpr Bytes kGibibyte = Bytes{1} << 30;
+  return std::to_string((bytes + kGibibyte / 2) / kGibibyte);
+}
+
 void describe_gpus(const GpuInventory& inventory, const std::string& root, Fingerprint& fingerprint) {
-  GpuLayers(inventory, fingerprint).describe();
+  fingerprint.device["kind"] = "gpu";
+  add_device(inventory, fingerprint);
+  add_division(inventory, fingerprint);
+  if (!inventory.driver_version.empty()) fingerprint.software["driver"] = inventory.driver_version;
+  if (!inventory.cuda_version.empty()) fingerprint.software["cuda"] = inventory.cuda_version;
+  add_links(inventory, fingerprint);
+  if (inventory.confidential.value_or(false)) fingerprint.environment["confidential_computing"] = "on";
   add_network(root, fingerprint);
 }
 

@@ -8,6 +8,9 @@
 
 namespace trimtab::host {
 
+// Machines of one kind differ by some megabytes of what the firmware keeps.
+[[nodiscard]] std::string whole_gibibytes(Bytes bytes);
+
 // device and software from what NVML says, fabric from it and from the network cards under `root`.
 void describe_gpus(const GpuInventory& inventory, const std::string& root, Fingerprint& fingerprint);
 // The little that the kernel driver says where NVML does not work.

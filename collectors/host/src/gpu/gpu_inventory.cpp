@@ -1,11 +1,11 @@
 #include "host/gpu_inventory.hpp"
 
-#include <memory>
+#include <array>
+#include <future>
+#include <span>
+#include <thread>
 
-#include "gpu/gpu_links.hpp"
-#include "gpu/mig_instances.hpp"
-#include "gpu/nvml_library.hpp"
-#include "host/bounded_call.hpp"
+#include "gpu/gpu_layout.hpp"
 
 namespace trimtab::host {
 
@@ -17,38 +17,14 @@ std::optional<std::int64_t> widened(const std::optional<unsigned>& value) {
   return value ? std::optional<std::int64_t>(*value) : std::nullopt;
 }
 
-std::string compute_mode_named(const std::optional<int>& mode) {
-  if (!mode) return "";
-  switch (*mode) {
-    case 0:
-      return "default";
-    case 1:
-      return "exclusive_thread";
-    case 2:
-      return "prohibited";
-    case 3:
-      return "exclusive_process";
-    default:
-      return "unknown";
-  }
-}
+constexpr std::array kComputeModes{"default", "exclusive_thread", "prohibited", "exclusive_process"};
+constexpr std::array kVirtualizations{"none", "passthrough", "vgpu", "host_vgpu", "host_vsga"};
 
-std::string virtualization_named(const std::optional<int>& mode) {
+// Empty where it is not told.
+std::string mode_named(std::span<const char* const> names, const std::optional<int>& mode) {
   if (!mode) return "";
-  switch (*mode) {
-    case 0:
-      return "none";
-    case 1:
-      return "passthrough";
-    case 2:
-      return "vgpu";
-    case 3:
-      return "host_vgpu";
-    case 4:
-      return "host_vsga";
-    default:
-      return "unknown";
-  }
+  const auto place = static_cast<std::size_t>(*mode);
+  return place < names.size() ? names[place] : "unknown";
 }
 
 // FP32 cores of a multiprocessor by compute capability (CUDA C++ Programming Guide, "Compute Capabilities"); 0 for one
@@ -99,9 +75,9 @@ void read_modes(const NvmlLibrary& library, Device device, GpuFacts& gpu, NvmlRe
   const auto ecc = library.ask_pair<int>(TRIMTAB_NVML(library, nvmlDeviceGetEccMode), refusals, device);
   if (ecc) gpu.ecc = ecc->first == 1;
   gpu.compute_mode =
-      compute_mode_named(library.ask<int>(TRIMTAB_NVML(library, nvmlDeviceGetComputeMode), refusals, device));
-  gpu.virtualization =
-      virtualization_named(library.ask<int>(TRIMTAB_NVML(library, nvmlDeviceGetVirtualizationMode), refusals, device));
+      mode_named(kComputeModes, library.ask<int>(TRIMTAB_NVML(library, nvmlDeviceGetComputeMode), refusals, device));
+  gpu.virtualization = mode_named(
+      kVirtualizations, library.ask<int>(TRIMTAB_NVML(library, nvmlDeviceGetVirtualizationMode), refusals, device));
 }
 
 GpuFacts read_gpu(const NvmlLibrary& library, unsigned index, Device& device) {
@@ -164,8 +140,11 @@ GpuInventory await_gpu_inventory(const std::string& name) {
 }
 
 GpuInventory read_gpu_inventory(const std::string& library, Nanoseconds limit) {
-  auto inventory = within<GpuInventory>(limit, [library] { return await_gpu_inventory(library); });
-  if (inventory) return std::move(*inventory);
+  // The call that does not come back goes on, on a thread that is left behind.
+  std::packaged_task<GpuInventory()> task([library] { return await_gpu_inventory(library); });
+  std::future<GpuInventory> inventory = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (inventory.wait_for(limit) == std::future_status::ready) return inventory.get();
   return not_readable(unavailable("NVML has not answered within " + format_duration(limit) +
                                   ": a GPU may have fallen off its bus; look at the kernel's log"));
 }

@@ -1,8 +1,7 @@
 #pragma once
 
 // The driver's NVML, opened at run time. Calls are thread-safe by NVML's own word, but any of them may take seconds,
-// and on a GPU that fell off its bus for ever: call from a thread that nobody waits for without a limit
-// (bounded_call.hpp).
+// and on a GPU that fell off its bus for ever: call from a thread that nobody waits for without a limit.
 
 #include <memory>
 #include <optional>

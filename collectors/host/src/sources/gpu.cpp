@@ -1,11 +1,7 @@
 #include <array>
 #include <memory>
 
-#include "gpu/gpu_links.hpp"
-#include "gpu/mig_instances.hpp"
-#include "gpu/nvml_library.hpp"
-#include "gpu/throttle_reasons.hpp"
-#include "sources/measures.hpp"
+#include "gpu/gpu_layout.hpp"
 #include "sources/sources.hpp"
 
 namespace trimtab::host {
@@ -19,6 +15,22 @@ constexpr std::array<std::pair<int, const char*>, 4> kClocks{{{nvml::kClockSm, "
                                                               {nvml::kClockMemory, "memory"},
                                                               {nvml::kClockGraphics, "graphics"},
                                                               {nvml::kClockVideo, "video"}}};
+
+// Why a GPU's clock is lower than it could be, in the words of nvidia-smi. Bits of NVML's clocks event reasons.
+struct ThrottleReason {
+  std::uint64_t bit;
+  const char* name;
+};
+
+constexpr std::array<ThrottleReason, 9> kThrottleReasons{{{0x001, "gpu_idle"},
+                                                          {0x002, "applications_clocks_setting"},
+                                                          {0x004, "sw_power_cap"},
+                                                          {0x008, "hw_slowdown"},
+                                                          {0x010, "sync_boost"},
+                                                          {0x020, "sw_thermal_slowdown"},
+                                                          {0x040, "hw_thermal_slowdown"},
+                                                          {0x080, "hw_power_brake_slowdown"},
+                                                          {0x100, "display_clock_setting"}}};
 
 // One GPU in one read: what NVML does not tell is left out.
 class GpuReading final {
@@ -34,7 +46,8 @@ class GpuReading final {
     read_throttling();
     read_power();
     read_memory();
-    read_pcie();
+    give<unsigned>(kDevicePcieGeneration, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkGeneration));
+    give<unsigned>(kDevicePcieWidth, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkWidth));
   }
 
   // NVLinks and MIG instances.
@@ -47,17 +60,17 @@ class GpuReading final {
   }
 
  private:
-  using Labels = std::vector<std::pair<const char*, std::string>>;
-
   void add(const Measure& measure, double value, Labels labels = {}) {
     labels.insert(labels.begin(), {"device", index_});
     samples_.push_back({&measure, std::move(labels), value});
   }
 
+  // What is asked for, times `unit`, where it is told.
   template <typename Value, typename Function, typename... Arguments>
-  std::optional<double> number(const char* name, Function function, Arguments... arguments) {
+  void give(const Measure& measure, double unit, const Labels& labels, const char* name, Function function,
+            Arguments... arguments) {
     const auto value = library_.ask<Value>(name, function, refusals_, device_, arguments...);
-    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+    if (value) add(measure, static_cast<double>(*value) * unit, labels);
   }
 
   template <typename Function>
@@ -68,10 +81,10 @@ class GpuReading final {
   void read_clocks() {
     constexpr double kMegahertz = 1e6;
     for (const auto& [clock, name] : kClocks) {
-      const auto now = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetClockInfo), clock);
-      const auto most = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetMaxClockInfo), clock);
-      if (now) add(kDeviceClock, *now * kMegahertz, {{"clock", name}});
-      if (most) add(kDeviceClockMax, *most * kMegahertz, {{"clock", name}});
+      give<unsigned>(kDeviceClock, kMegahertz, {{"clock", name}}, TRIMTAB_NVML(library_, nvmlDeviceGetClockInfo),
+                     clock);
+      give<unsigned>(kDeviceClockMax, kMegahertz, {{"clock", name}}, TRIMTAB_NVML(library_, nvmlDeviceGetMaxClockInfo),
+                     clock);
     }
   }
 
@@ -91,14 +104,10 @@ class GpuReading final {
 
   void read_power() {
     constexpr double kMilli = 1e-3;
-    const auto power = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetPowerUsage));
-    const auto limit = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetEnforcedPowerLimit));
-    const auto energy = number<unsigned long long>(TRIMTAB_NVML(library_, nvmlDeviceGetTotalEnergyConsumption));
-    const auto celsius = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetTemperature), nvml::kTemperatureGpu);
-    if (power) add(kDevicePower, *power * kMilli);
-    if (limit) add(kDevicePowerLimit, *limit * kMilli);
-    if (energy) add(kDeviceEnergy, *energy * kMilli);
-    if (celsius) add(kDeviceTemperature, *celsius);
+    give<unsigned>(kDevicePower, kMilli, {}, TRIMTAB_NVML(library_, nvmlDeviceGetPowerUsage));
+    give<unsigned>(kDevicePowerLimit, kMilli, {}, TRIMTAB_NVML(library_, nvmlDeviceGetEnforcedPowerLimit));
+    give<unsigned long long>(kDeviceEnergy, kMilli, {}, TRIMTAB_NVML(library_, nvmlDeviceGetTotalEnergyConsumption));
+    give<unsigned>(kDeviceTemperature, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetTemperature), nvml::kTemperatureGpu);
   }
 
   void read_memory() {
@@ -113,21 +122,12 @@ class GpuReading final {
       add(kDeviceBusy, busy->gpu / 100.0, {{"unit", "sm"}});
       add(kDeviceBusy, busy->memory / 100.0, {{"unit", "memory"}});
     }
-    using Count = unsigned long long;
-    const auto errors = [&](nvml::EccError kind) {
-      return number<Count>(TRIMTAB_NVML(library_, nvmlDeviceGetTotalEccErrors), int{kind}, nvml::kEccVolatile);
+    const auto errors = [&](nvml::EccError kind, const char* name) {
+      give<unsigned long long>(kDeviceEcc, 1, {{"kind", name}}, TRIMTAB_NVML(library_, nvmlDeviceGetTotalEccErrors),
+                               int{kind}, nvml::kEccVolatile);
     };
-    const auto corrected = errors(nvml::kEccCorrected);
-    const auto uncorrected = errors(nvml::kEccUncorrected);
-    if (corrected) add(kDeviceEcc, *corrected, {{"kind", "corrected"}});
-    if (uncorrected) add(kDeviceEcc, *uncorrected, {{"kind", "uncorrected"}});
-  }
-
-  void read_pcie() {
-    const auto generation = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkGeneration));
-    const auto width = number<unsigned>(TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkWidth));
-    if (generation) add(kDevicePcieGeneration, *generation);
-    if (width) add(kDevicePcieWidth, *width);
+    errors(nvml::kEccCorrected, "corrected");
+    errors(nvml::kEccUncorrected, "uncorrected");
   }
 
   const NvmlLibrary& library_;
@@ -146,28 +146,22 @@ class GpuSource final : public Source {
     const unsigned turn = turn_++ % kReadsBetweenLooks;
     if (library_ == nullptr) {
       if (none_ && turn != 0) return Samples{};
-      TRIMTAB_TRY_STATUS(open());
+      auto opened = NvmlLibrary::open(nvml_);
+      none_ = !opened.ok() && opened.error().kind == ErrorKind::kNo;  // a CPU node: nothing to read, nothing wrong
       if (none_) return Samples{};
+      if (!opened.ok()) return opened.error();
+      library_ = std::move(opened).value();
     }
     return read_devices(turn == 0);
   }
 
  private:
-  Status open() {
-    auto opened = NvmlLibrary::open(nvml_);
-    none_ = !opened.ok() && opened.error().kind == ErrorKind::kNo;  // a CPU node: nothing to read, nothing wrong
-    if (none_) return {};
-    if (!opened.ok()) return opened.error();
-    library_ = std::move(opened).value();
-    return {};
-  }
-
   Result<Samples> read_devices(bool with_layout) {
     unsigned count = 0;
     const int code = library_->call.nvmlDeviceGetCount_v2(&count);
     if (code != nvml::kSuccess) {
       library_.reset();  // the driver may come back: the next read begins anew
-      return unavailable("NVML does not count its GPUs: " + library_text(code));
+      return unavailable("NVML does not count its GPUs: NVML code " + std::to_string(code));
     }
     Samples samples;
     if (with_layout) layout_.clear();
@@ -184,8 +178,6 @@ class GpuSource final : public Source {
     GpuReading(*library_, device, index, samples).read();
     if (with_layout) GpuReading(*library_, device, index, layout_).read_layout();
   }
-
-  static std::string library_text(int code) { return "NVML code " + std::to_string(code); }
 
   const std::string nvml_;
   std::shared_ptr<NvmlLibrary> library_;  // stays open: opening wakes a GPU that nobody uses

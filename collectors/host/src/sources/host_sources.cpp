@@ -2,15 +2,37 @@
 
 namespace trimtab::host {
 
+namespace {
+
+class ReadingSource final : public Source {
+ public:
+  ReadingSource(std::string_view name, std::function<Result<Samples>()> read) : name_(name), read_(std::move(read)) {}
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] Result<Samples> read() override { return read_(); }
+
+ private:
+  const std::string_view name_;
+  const std::function<Result<Samples>()> read_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> make_source(std::string_view name, std::function<Result<Samples>()> read) {
+  return std::make_unique<ReadingSource>(name, std::move(read));
+}
+
 std::vector<std::unique_ptr<Source>> host_sources(const std::string& root, const std::string& nvml) {
   std::vector<std::unique_ptr<Source>> sources;
-  sources.push_back(cpu_source(root));
-  sources.push_back(cpu_clock_source(root));
-  sources.push_back(memory_source(root));
-  sources.push_back(pressure_source(root));
-  sources.push_back(cgroup_source(root));
-  sources.push_back(network_source(root));
-  sources.push_back(infiniband_source(root));
+  const auto add = [&](std::string_view name, Result<Samples> (*read)(const std::string&)) {
+    sources.push_back(make_source(name, [root, read] { return read(root); }));
+  };
+  add("cpu", read_cpu);
+  add("cpu_clock", read_cpu_clock);
+  add("memory", read_memory);
+  add("pressure", read_pressure);
+  add("cgroup", read_cgroup);
+  add("network", read_network);
+  add("infiniband", read_infiniband);
   sources.push_back(gpu_source(nvml));
   return sources;
 }

@@ -3,35 +3,20 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/units.hpp"
-#include "sources/measures.hpp"
+#include "sources/sources.hpp"
 
 namespace trimtab::host {
 
 namespace {
 
 constexpr Nanoseconds kLeastStall = std::chrono::seconds(10);
-
-// Signals of the process are for the threads that expect them.
-class SignalsBlocked final {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 double seconds(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -40,17 +25,8 @@ double seconds(Nanoseconds time) {
 }  // namespace
 
 std::string_view to_string(SourceState state) {
-  switch (state) {
-    case SourceState::kWaiting:
-      return "waiting";
-    case SourceState::kGood:
-      return "good";
-    case SourceState::kFailed:
-      return "failed";
-    case SourceState::kStalled:
-      return "stalled";
-  }
-  return "failed";
+  constexpr std::array<std::string_view, 4> kNames{"waiting", "good", "failed", "stalled"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 // One source with its thread, which shares the lane: a thread that hangs keeps what it uses. The clock is asked only
@@ -61,8 +37,13 @@ class Sampler::Lane final : public std::enable_shared_from_this<Sampler::Lane> {
       : source_(std::move(source)), period_(period), clock_(clock), begun_(clock.monotonic()) {}
 
   void start() {
-    const SignalsBlocked blocked;
+    // Signals of the process are for the threads that expect them.
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
     std::thread([self = shared_from_this()] { self->run(); }).detach();
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void stop() {

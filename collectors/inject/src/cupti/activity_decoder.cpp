@@ -1,10 +1,17 @@
 #include "activity_decoder.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 namespace trimtab::inject::cupti {
 
 namespace {
+
+std::uint32_t first_entry(const char* text) {
+  const auto address = reinterpret_cast<std::uintptr_t>(text);
+  return static_cast<std::uint32_t>((address * 0x9e3779b97f4a7c15ULL) >> 40) & (KernelNames::kCapacity - 1);
+}
 
 enum class Outcome { kRecord, kNothing, kLostStamps, kForeign };
 
@@ -19,39 +26,38 @@ std::int64_t with_context(std::uint32_t correlation, std::uint32_t context) {
   return static_cast<std::int64_t>(std::uint64_t{context} << 32 | correlation);
 }
 
-template <typename Times>
-bool set_times(const Times& activity, RecordFields& fields) {
-  fields.begin_ns = activity.start;
-  fields.end_ns = activity.end;
-  return activity.start != 0 && activity.end >= activity.start;
+Outcome outcome_of(RecordFields& fields, std::uint64_t start, std::uint64_t end) {
+  fields.begin_ns = start;
+  fields.end_ns = end;
+  return start != 0 && end >= start ? Outcome::kRecord : Outcome::kLostStamps;
 }
 
-void set_place(RecordFields& fields, std::uint32_t device, std::uint32_t stream) {
-  fields.thread = stream;
-  fields.depth = narrow(device);
+// What all work on a device tells.
+template <typename Work>
+Outcome decode_work(record::Kind kind, const Work& work, RecordFields& fields) {
+  fields.kind = kind;
+  fields.thread = work.stream;
+  fields.depth = narrow(work.device);
+  return outcome_of(fields, work.start, work.end);
 }
 
 Outcome decode_kernel(const KernelActivity& kernel, RecordFields& fields) {
-  fields.kind = record::kKernel;
-  set_place(fields, kernel.device, kernel.stream);
   fields.domain = static_cast<std::uint32_t>(kernel.grid[0]);
   fields.payload = with_context(kernel.correlation, kernel.context);
   fields.detail[0] = narrow(kernel.grid[1]);
   fields.detail[1] = narrow(kernel.grid[2]);
   for (int i = 0; i < 3; ++i) fields.detail[2 + i] = narrow(kernel.block[i]);
-  return set_times(kernel, fields) ? Outcome::kRecord : Outcome::kLostStamps;
+  return decode_work(record::kKernel, kernel, fields);
 }
 
 template <typename Copy>
 Outcome decode_copy(const Copy& copy, RecordFields& fields) {
-  fields.kind = record::kMemcpy;
-  set_place(fields, copy.device, copy.stream);
   fields.domain = copy.correlation;
   fields.payload = static_cast<std::int64_t>(copy.bytes);
   fields.detail[0] = copy.copy_kind;
   fields.detail[1] = copy.source_kind;
   fields.detail[2] = copy.destination_kind;
-  return set_times(copy, fields) ? Outcome::kRecord : Outcome::kLostStamps;
+  return decode_work(record::kMemcpy, copy, fields);
 }
 
 Outcome decode_copy2(const Memcpy2Activity& copy, RecordFields& fields) {
@@ -61,19 +67,15 @@ Outcome decode_copy2(const Memcpy2Activity& copy, RecordFields& fields) {
 }
 
 Outcome decode_memset(const MemsetActivity& set, RecordFields& fields) {
-  fields.kind = record::kMemset;
-  set_place(fields, set.device, set.stream);
   fields.domain = set.correlation;
   fields.payload = static_cast<std::int64_t>(set.bytes);
-  return set_times(set, fields) ? Outcome::kRecord : Outcome::kLostStamps;
+  return decode_work(record::kMemset, set, fields);
 }
 
 Outcome decode_graph(const GraphActivity& graph, RecordFields& fields) {
-  fields.kind = record::kGraph;
-  set_place(fields, graph.device, graph.stream);
   fields.domain = graph.graph;
   fields.payload = with_context(graph.correlation, graph.context);
-  return set_times(graph, fields) ? Outcome::kRecord : Outcome::kLostStamps;
+  return decode_work(record::kGraph, graph, fields);
 }
 
 // Loading modules and a full command buffer would cost the same without us.
@@ -85,9 +87,10 @@ bool caused_by_collecting(std::uint32_t overhead) {
 Outcome decode_overhead(const OverheadActivity& overhead, RecordFields& fields, std::uint64_t& cost_ns) {
   fields.kind = record::kOverhead;
   fields.payload = overhead.overhead;
-  if (!set_times(overhead, fields)) return Outcome::kLostStamps;
-  if (caused_by_collecting(overhead.overhead)) cost_ns += overhead.end - overhead.start;
-  return Outcome::kRecord;
+  const Outcome outcome = outcome_of(fields, overhead.start, overhead.end);
+  const bool counts = outcome == Outcome::kRecord && caused_by_collecting(overhead.overhead);
+  if (counts) cost_ns += overhead.end - overhead.start;
+  return outcome;
 }
 
 Outcome decode_launch(const ExternalCorrelationActivity& launch, RecordFields& fields) {
@@ -98,19 +101,13 @@ Outcome decode_launch(const ExternalCorrelationActivity& launch, RecordFields& f
   return Outcome::kRecord;
 }
 
-template <std::size_t count>
-bool contains(const std::uint32_t (&list)[count], std::uint32_t value) {
-  for (const std::uint32_t entry : list) {
-    if (entry == value) return true;
-  }
-  return false;
-}
-
 // Calls that we have switched on come only because the external ids hang on them.
 Outcome decode_call(const ApiActivity& call, bool correlates) {
-  const bool ours = call.kind == kKindDriver
-                        ? contains(kDriverLaunches, call.callback)
-                        : contains(kRuntimeLaunches, call.callback) || contains(kRuntimeLaunches13, call.callback);
+  const auto among = [&](const auto& list) {
+    return std::find(std::begin(list), std::end(list), call.callback) != std::end(list);
+  };
+  const bool ours =
+      call.kind == kKindDriver ? among(kDriverLaunches) : among(kRuntimeLaunches) || among(kRuntimeLaunches13);
   return correlates && ours ? Outcome::kNothing : Outcome::kForeign;
 }
 
@@ -143,6 +140,35 @@ bool is_work(std::uint16_t kind) {
 }
 
 }  // namespace
+
+std::uint32_t KernelNames::index_of(const char* text, const RingNames& ring) {
+  if (text == nullptr) return 0;
+  std::uint32_t at = first_entry(text);
+  Entry* free = nullptr;
+  for (std::uint32_t probe = 0; probe < kProbes; ++probe, at = (at + 1) & (kCapacity - 1)) {
+    Entry& entry = entries_[at];
+    const char* known_text = entry.text.load(std::memory_order_acquire);
+    if (known_text == nullptr) {
+      free = &entry;
+      break;
+    }
+    if (known_text != text) continue;
+    const std::uint64_t known = entry.known.load(std::memory_order_relaxed);
+    const auto index = static_cast<std::uint32_t>(known);
+    if (known >> 32 == ring.generation && index != 0 && ring.table->matches_distinct(index, text)) [[likely]]
+      return index;
+    free = &entry;  // another ring, or another name at this address
+    break;
+  }
+  const std::uint32_t index = ring.table->intern_distinct(text);
+  if (free == nullptr || index == 0) return index;  // a crowded neighbourhood is only slow
+  const char* expected = nullptr;
+  if (free->text.load(std::memory_order_relaxed) == text ||
+      free->text.compare_exchange_strong(expected, text, std::memory_order_acq_rel) || expected == text) {
+    free->known.store(std::uint64_t{ring.generation} << 32 | index, std::memory_order_relaxed);
+  }
+  return index;
+}
 
 Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, const DecodeTarget& target) const {
   Decoded decoded;
@@ -190,21 +216,13 @@ Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, c
     ++decoded.records;
     RecordFields& fields = batch.next();
     fields = {};
-    switch (decode_one(fields)) {
-      case Outcome::kRecord:
-        decoded.kernels += is_work(fields.kind) ? 1 : 0;
-        decoded.graphs += fields.kind == record::kGraph ? 1 : 0;
-        batch.keep();
-        break;
-      case Outcome::kLostStamps:
-        ++decoded.lost_stamps;
-        break;
-      case Outcome::kForeign:
-        ++decoded.foreign;
-        break;
-      case Outcome::kNothing:
-        break;
-    }
+    const Outcome outcome = decode_one(fields);
+    decoded.lost_stamps += outcome == Outcome::kLostStamps ? 1 : 0;
+    decoded.foreign += outcome == Outcome::kForeign ? 1 : 0;
+    if (outcome != Outcome::kRecord) continue;
+    decoded.kernels += is_work(fields.kind) ? 1 : 0;
+    decoded.graphs += fields.kind == record::kGraph ? 1 : 0;
+    batch.keep();
   }
   decoded.malformed = result != kMaxLimitReached;
   batch.publish();

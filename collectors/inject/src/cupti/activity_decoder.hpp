@@ -4,15 +4,36 @@
 // buffers at once. A record without usable times is counted, not published. Records that come only when somebody has
 // switched them on, and we have not, show that another profiler is at work.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "cupti_library.hpp"
-#include "handle_table.hpp"
-#include "kernel_names.hpp"
+#include "name_table.hpp"
 #include "ring_writer.hpp"
 
 namespace trimtab::inject::cupti {
+
+// From CUPTI's pointer to a kernel's name to its index in the ring: a fixed, open-addressed, lock-free cache, so that a
+// record costs one comparison of text and no hashing. CUPTI gives all records of a kernel the same pointer; a module
+// that is unloaded may leave it to another name, hence the comparison. Any thread may call any method.
+class KernelNames {
+ public:
+  static constexpr std::uint32_t kCapacity = 8192;  // a power of two
+
+  // The ring's index of `text`; 0 for nullptr and when the ring's table is full. Names of more than kNameBytes keep
+  // their beginning and end in '~' and eight hexadecimal digits of the whole name's hash.
+  std::uint32_t index_of(const char* text, const RingNames& ring);
+
+ private:
+  struct Entry {
+    std::atomic<const char*> text{nullptr};
+    std::atomic<std::uint64_t> known{0};  // generation << 32 | index
+  };
+  static constexpr std::uint32_t kProbes = 8;
+
+  Entry entries_[kCapacity];
+};
 
 // Of one buffer.
 struct Decoded {

@@ -55,6 +55,29 @@ class SwitchingCost {
 
 }  // namespace
 
+std::uint32_t RangeIds::push_next() {
+  constexpr std::uint32_t kTimedEvery = 64;  // a power of two
+  const std::uint32_t id = last_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (id == 0) return push_next();  // wrapped around: 0 says that there is none
+  if (id % kTimedEvery != 0) {
+    return library_->push_external_id(kExternalCustom2, id) == kSuccess ? id : 0;
+  }
+  // A sample of the pairs pays for all: two clock reads would cost as much as the call.
+  const std::uint64_t begin = read_clock_ns(CLOCK_MONOTONIC);
+  const Result result = library_->push_external_id(kExternalCustom2, id);
+  collector_status.add_cost(2 * kTimedEvery * (read_clock_ns(CLOCK_MONOTONIC) - begin));
+  return result == kSuccess ? id : 0;
+}
+
+void RangeIds::pop() {
+  std::uint64_t last = 0;
+  library_->pop_external_id(kExternalCustom2, &last);
+}
+
+void RangeIds::push_again(std::uint32_t id) {
+  library_->push_external_id(kExternalCustom2, id);
+}
+
 CuptiState ActivityRecording::open(const CuptiSettings& settings, Session& session) {
   CuptiState state = load_library(settings.library, library_);
   if (!state.running()) return state;
@@ -71,7 +94,7 @@ CuptiState ActivityRecording::open(const CuptiSettings& settings, Session& sessi
 
 CuptiState ActivityRecording::begin() {
   buffers_.begin_era();
-  if (begun_) Handover::displaced_others();
+  if (begun_) handover::displaced_others();
   // Another profiler may have set a clock of its own, and none can be unset: torch.profiler's counts ticks.
   if (begun_ && library_.register_timestamp != nullptr) library_.register_timestamp(now_ns);
   begun_ = true;
@@ -172,22 +195,16 @@ void ActivityRecording::lend(std::uint8_t** buffer, std::size_t* bytes) {
 
 void ActivityRecording::take(std::uint8_t* buffer, std::size_t valid_bytes) {
   if (buffer == nullptr || getpid() != pid_) return;
-  counts_.completed.fetch_add(1, std::memory_order_relaxed);
-  switch (buffers_.take_back(buffer)) {
-    case ActivityBuffers::Origin::kPool:
-      decode(buffer, valid_bytes, true);
-      buffers_.recycle(buffer, valid_bytes);
-      break;
-    case ActivityBuffers::Origin::kScratch:
-      collector_status.cupti_dropped.fetch_add(count_records(buffer, valid_bytes), std::memory_order_relaxed);
-      buffers_.recycle(buffer, valid_bytes);
-      break;
-    case ActivityBuffers::Origin::kForeign:
-      decode(buffer, valid_bytes, false);  // another lent it and waits for it; its records may have another's clock
-      break;
-    case ActivityBuffers::Origin::kStale:
-      break;
+  const auto origin = buffers_.take_back(buffer);
+  if (origin == ActivityBuffers::Origin::kStale) return;
+  // Another's, who waits for it: its records may have another's clock.
+  if (origin == ActivityBuffers::Origin::kForeign) return decode(buffer, valid_bytes, false);
+  if (origin == ActivityBuffers::Origin::kPool) {
+    decode(buffer, valid_bytes, true);
+  } else {
+    collector_status.cupti_dropped.fetch_add(count_records(buffer, valid_bytes), std::memory_order_relaxed);
   }
+  buffers_.recycle(buffer, valid_bytes);
 }
 
 void ActivityRecording::decode(std::uint8_t* buffer, std::size_t valid_bytes, bool ours) {

@@ -1,6 +1,7 @@
 #include "collector.hpp"
 
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "clock.hpp"
 #include "collector_status.hpp"
+#include "handover.hpp"
 
 namespace trimtab::inject::cupti {
 
@@ -58,6 +60,81 @@ void exiting() {
 }  // namespace
 
 constinit Collector collector;
+
+bool FlushThread::start(Turn turn, void* context) {
+  turn_ = turn;
+  context_ = context;
+  if (sem_init(&wake_, 0, 0) != 0 || sem_init(&done_, 0, 0) != 0) return false;
+  stopping_.store(false, std::memory_order_relaxed);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const bool started = pthread_create(&thread, nullptr, main, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (started) pthread_detach(thread);
+  return started;
+}
+
+bool FlushThread::stop(std::uint64_t patience_ns) {
+  stopping_.store(true, std::memory_order_release);
+  wake();
+  return wait(done_, read_clock_ns(CLOCK_MONOTONIC) + patience_ns);
+}
+
+void* FlushThread::main(void* self) {
+  pthread_setname_np(pthread_self(), "trimtab-flush");
+  static_cast<FlushThread*>(self)->run();
+  return nullptr;
+}
+
+void FlushThread::run() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    wait(wake_, turn_(context_, false));
+    while (sem_trywait(&wake_) == 0) continue;  // one turn for all who called
+  }
+  turn_(context_, true);
+  sem_post(&done_);
+}
+
+bool FlushThread::wait(sem_t& semaphore, std::uint64_t until_ns) {
+  const timespec until{static_cast<time_t>(until_ns / kSecondNs), static_cast<long>(until_ns % kSecondNs)};
+  for (;;) {
+    if (sem_clockwait(&semaphore, CLOCK_MONOTONIC, &until) == 0) return true;
+    if (errno != EINTR) return false;
+  }
+}
+
+void LossWindow::open(Session& session, const char* reason, std::uint64_t since_ns) {
+  if (reason_ != nullptr && std::strcmp(reason_, reason) == 0) return;
+  if (reason_ != nullptr) publish(session, since_ns);
+  reason_ = reason;
+  since_ns_ = since_ns;
+}
+
+void LossWindow::close(Session& session, std::uint64_t now_ns) {
+  if (reason_ == nullptr) return;
+  publish(session, now_ns);
+  reason_ = nullptr;
+}
+
+void LossWindow::publish_long(Session& session, std::uint64_t now_ns) {
+  if (reason_ == nullptr || now_ns < since_ns_ + kPieceNs) return;
+  publish(session, now_ns);
+  since_ns_ = now_ns;
+}
+
+void LossWindow::publish(Session& session, std::uint64_t end_ns) {
+  if (!session.connected() || end_ns <= since_ns_) return;
+  RecordFields fields;
+  fields.kind = record::kWindow;
+  fields.name = session.names().table->intern(reason_, std::strlen(reason_));
+  fields.begin_ns = since_ns_;
+  fields.end_ns = end_ns;
+  fields.payload = collector_status.detail.load(std::memory_order_relaxed);
+  session.ring().publish(fields);
+}
 
 void Collector::start(Session& session) {
   const int application_errno = errno;
@@ -112,7 +189,7 @@ void Collector::run() {
   set_recording(true);
   pid_ = getpid();
   if (settings_.follow_profilers) {
-    handover_.begin(
+    handover::begin(
         recording_.library(), [](bool recording, bool callbacks) { collector.stand_back(recording, callbacks); },
         [](bool fetched) { collector.told_.store(fetched ? kGivenBack : kStopped, std::memory_order_relaxed); });
   }
@@ -152,7 +229,7 @@ void Collector::step_ended() {
 
 std::uint64_t Collector::take_turn(void* self, bool last) {
   auto& own = *static_cast<Collector*>(self);
-  if (!last && monotonic_ns() >= own.flush_due_ns_) own.handover_.look_for_profilers();
+  if (!last && monotonic_ns() >= own.flush_due_ns_) handover::look_for_profilers();
   pthread_mutex_lock(&own.turn_);
   const std::uint64_t due_ns = own.turn(last);
   pthread_mutex_unlock(&own.turn_);
@@ -171,7 +248,7 @@ std::uint64_t Collector::turn(bool last) {
     if (state_.running()) follow(reason_to_pause(now_ns));
   }
   collector_status.add_cost(read_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
-  report(now_ns);
+  report();
   const bool sampling = on_ ? wants_steps_.load(std::memory_order_relaxed) : sampler_.next_ns() > now_ns;
   const std::uint64_t due_ns = sampling ? std::min(flush_due_ns_, std::max(sampler_.next_ns(), now_ns)) : flush_due_ns_;
   const CollectorStatus::Follower follower = collector_status.follower.load(std::memory_order_acquire);
@@ -263,17 +340,11 @@ void Collector::watch(std::uint64_t now_ns) {
   seen_kernels_ = sample.kernels;
   sample.stranded = silent && !watch_.foreign() && recording_.stranded();
   sample.kinds_gone = !watch_.foreign() && recording_.kinds_gone();
-  switch (watch_.look(sample)) {
-    case TakeoverWatch::Action::kBackOff:
-      recording_.give_up_graphs();
-      back_off(kForeignProfiler, watch_.suspected_since_ns(), {record::kCuptiForeign});
-      break;
-    case TakeoverWatch::Action::kReturn:
-      come_back(now_ns);
-      break;
-    case TakeoverWatch::Action::kNone:
-      break;
-  }
+  const TakeoverWatch::Action action = watch_.look(sample);
+  if (action == TakeoverWatch::Action::kReturn) come_back(now_ns);
+  if (action != TakeoverWatch::Action::kBackOff) return;
+  recording_.give_up_graphs();
+  back_off(kForeignProfiler, watch_.suspected_since_ns(), {record::kCuptiForeign});
 }
 
 // Another profiler is about to take CUPTI, on this thread of its.
@@ -300,7 +371,7 @@ void Collector::make_way(std::uint64_t now_ns) {
   set_recording(false);
   recording_.hand_over();
   back_off(kForeignProfiler, now_ns, {record::kCuptiForeign});
-  report(now_ns);
+  report();
 }
 
 void Collector::hear_of_profiler(std::uint64_t now_ns) {
@@ -426,7 +497,7 @@ void Collector::note(CuptiState state) {
   }
 }
 
-void Collector::report(std::uint64_t /*now_ns*/) {
+void Collector::report() {
   window_.publish_long(*session_, inject::now_ns());
   if (session_->connected()) collector_status.copy_to(session_->ring().header());
 }

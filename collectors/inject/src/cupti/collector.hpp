@@ -6,23 +6,68 @@
 // thread, which then keeps the budget of the collectives alone.
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include <atomic>
 #include <cstdint>
 
 #include "activity_recording.hpp"
 #include "budget_controller.hpp"
-#include "cuda_driver.hpp"
-#include "flush_thread.hpp"
-#include "handover.hpp"
-#include "loss_window.hpp"
-#include "range_ids.hpp"
 #include "session.hpp"
 #include "settings.hpp"
-#include "step_sampler.hpp"
 #include "takeover_watch.hpp"
 
 namespace trimtab::inject::cupti {
+
+// The library's only thread. Runs a function at the times that the function asks for, or sooner when it is woken; takes
+// no signals. No lock: waking is a semaphore, which any thread and any callback may post.
+class FlushThread {
+ public:
+  // Runs on the thread: returns when it wants to be called next (CLOCK_MONOTONIC). `last`: for the last time.
+  using Turn = std::uint64_t (*)(void* context, bool last);
+
+  constexpr FlushThread() = default;
+
+  // False when no thread can be had.
+  bool start(Turn turn, void* context);
+  void wake() { sem_post(&wake_); }
+  // Asks for the last turn and waits until it is over, at most so long. False: it still runs, and will not stop.
+  bool stop(std::uint64_t patience_ns);
+
+ private:
+  static void* main(void* self);
+  void run();
+  // False when the time was up.
+  static bool wait(sem_t& semaphore, std::uint64_t until_ns);
+
+  sem_t wake_{};
+  sem_t done_{};
+  std::atomic<bool> stopping_{false};
+  Turn turn_ = nullptr;
+  void* context_ = nullptr;
+};
+
+// The present stretch of time in which kernels are not all recorded, published as kWindow records: when it ends, when
+// its reason changes, and every five seconds of a long one. One thread.
+class LossWindow {
+ public:
+  static constexpr std::uint64_t kPieceNs = 5'000'000'000;
+
+  constexpr LossWindow() = default;
+
+  // Kernels are lost from `since_ns` (real time) on. Another reason ends the window before; the same one changes
+  // nothing. `reason` is a literal.
+  void open(Session& session, const char* reason, std::uint64_t since_ns);
+  void close(Session& session, std::uint64_t now_ns);
+  // Publishes what has become long.
+  void publish_long(Session& session, std::uint64_t now_ns);
+
+ private:
+  void publish(Session& session, std::uint64_t end_ns);
+
+  const char* reason_ = nullptr;
+  std::uint64_t since_ns_ = 0;
+};
 
 class Collector {
  public:
@@ -72,12 +117,11 @@ class Collector {
   void switch_on(CuptiState state);
   void set_recording(bool on);
   void note(CuptiState state);
-  void report(std::uint64_t now_ns);
+  void report();
 
   ActivityRecording recording_;
   FlushThread thread_;
   TakeoverWatch watch_;
-  Handover handover_;
   enum Told : int { kNothing, kTaken, kStopped, kGivenBack };
   std::atomic<int> told_{kNothing};                   // of another profiler
   pthread_mutex_t turn_ = PTHREAD_MUTEX_INITIALIZER;  // the thread's turn, or another profiler that takes CUPTI
@@ -103,7 +147,6 @@ class Collector {
   DeviceUuid uuids_[kMostDevices];
   int devices_ = -1;  // of which the UUIDs are known; -1: not asked yet
   std::uint64_t naming_due_ns_ = 0;
-  std::uint64_t full_detail_since_ns_ = 0;  // real time; 0: nobody asks
   std::atomic<bool> counting_{false};
   std::atomic<bool> wants_steps_{false};  // the thread sleeps until a step ends
   std::atomic<std::uint64_t> steps_{0};

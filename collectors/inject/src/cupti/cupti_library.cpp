@@ -75,6 +75,48 @@ void find_others(void* handle, Library& library) {
   if (library.version >= kVersion13_3) find(handle, "cuptiActivityGetEnabledKinds", library.get_enabled_kinds);
 }
 
+// A CUresult, from CUDA's public manual, beside success, which is 0 there too.
+constexpr int kDeinitialized = 4;  // the process is ending
+
+// libcuda where the process has it; whoever loaded it holds it.
+class Driver {
+ public:
+  Driver() : handle_(open_quietly("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD)) {}
+  ~Driver() {
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  template <typename Function>
+  [[nodiscard]] Function find(const char* name) const {
+    Function function = nullptr;
+    if (handle_ != nullptr) cupti::find(handle_, name, function);
+    return function;
+  }
+
+ private:
+  void* handle_;
+};
+
+using GetCount = int (*)(int*);
+using GetDevice = int (*)(int*, int);
+struct UuidBytes {
+  unsigned char bytes[16];
+};
+using GetUuid = int (*)(UuidBytes*, int);
+
+void write_text(const char* prefix, const UuidBytes& uuid, char* to) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  while (*prefix != '\0') *to++ = *prefix++;
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) *to++ = '-';
+    *to++ = kDigits[uuid.bytes[i] >> 4];
+    *to++ = kDigits[uuid.bytes[i] & 15];
+  }
+  *to = '\0';
+}
+
 }  // namespace
 
 CuptiState state_of(Call call, Result result) {
@@ -98,6 +140,36 @@ CuptiState load_library(const char* path, Library& library) {
   if (!find_needed(handle, library)) return {record::kCuptiNoFunction};
   find_others(handle, library);
   return {record::kCuptiRunning};
+}
+
+bool cuda_has_begun() {
+  const Driver driver;
+  const auto get_count = driver.find<GetCount>("cuDeviceGetCount");
+  int devices = 0;
+  const int result = get_count == nullptr ? -1 : get_count(&devices);  // before cuInit it fails and does nothing
+  return result == kSuccess || result == kDeinitialized;
+}
+
+// The second version of the call tells a MIG instance's own UUID, where the first tells its GPU's.
+int read_device_uuids(DeviceUuid (&uuids)[kMostDevices]) {
+  const Driver driver;
+  const auto get_count = driver.find<GetCount>("cuDeviceGetCount");
+  const auto get_device = driver.find<GetDevice>("cuDeviceGet");
+  const auto get_uuid = driver.find<GetUuid>("cuDeviceGetUuid_v2");
+  const auto get_gpu_uuid = driver.find<GetUuid>("cuDeviceGetUuid");
+  int count = 0;
+  if (get_count == nullptr || get_device == nullptr || get_uuid == nullptr || get_count(&count) != kSuccess) return 0;
+  count = count < kMostDevices ? count : kMostDevices;
+  for (int number = 0; number < count; ++number) {
+    int device = 0;
+    UuidBytes uuid = {};
+    if (get_device(&device, number) != kSuccess || get_uuid(&uuid, device) != kSuccess) return number;
+    UuidBytes gpu = uuid;
+    const bool is_gpu = get_gpu_uuid == nullptr || get_gpu_uuid(&gpu, device) != kSuccess ||
+                        __builtin_memcmp(gpu.bytes, uuid.bytes, sizeof(gpu.bytes)) == 0;
+    write_text(is_gpu ? "GPU-" : "MIG-", uuid, uuids[number].text);
+  }
+  return count;
 }
 
 }  // namespace trimtab::inject::cupti

@@ -1,7 +1,7 @@
 #pragma once
 
-// The process's own libcupti, found at run time: one that is loaded already, else the one that fits the loaded CUDA
-// runtime. Never linked, never closed: 13.0 and 13.1 leave pointers behind.
+// What the process has of CUDA: its driver, and its own libcupti, found at run time: one that is loaded already, else
+// the one that fits the loaded CUDA runtime. Never linked, never closed: 13.0 and 13.1 leave pointers behind.
 
 #include <cstdint>
 
@@ -62,5 +62,21 @@ CuptiState state_of(Call call, Result result);
 
 // Finds and opens the library; `path` nullptr or empty: by the rules above, else that file and no other.
 CuptiState load_library(const char* path, Library& library);
+
+// CUDA's driver, seen from a process that it has not called.
+
+// Whether CUDA has begun in this process, or has been there and ended. Asking neither loads nor initialises the driver.
+// Any thread; takes the loader's lock.
+[[nodiscard]] bool cuda_has_begun();
+
+// "GPU-" or "MIG-" and 36 characters, as NVML writes it; NUL-terminated.
+struct DeviceUuid {
+  char text[41] = {};
+};
+inline constexpr int kMostDevices = 16;
+
+// Of the devices 0, 1, ... as this process counts them; returns how many were told. Any thread. REQUIRES: CUDA has
+// begun.
+int read_device_uuids(DeviceUuid (&uuids)[kMostDevices]);
 
 }  // namespace trimtab::inject::cupti

@@ -4,14 +4,17 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace trimtab::inject::cupti {
+#include "imports.hpp"
+
+namespace trimtab::inject::cupti::handover {
 
 namespace {
 
 // The calls are the process's, whoever makes them.
+constinit Imports imports;
 const Library* real = nullptr;
-Handover::StandBack stand_back = nullptr;
-Handover::Ended ended = nullptr;
+StandBack stand_back = nullptr;
+Ended ended = nullptr;
 
 // What others have told CUPTI.
 std::atomic<std::uint64_t> kinds{0};  // a bit each, of those that they have on
@@ -102,16 +105,16 @@ void* address(Function* function) {
 
 }  // namespace
 
-void Handover::begin(const Library& library, StandBack before, Ended after) {
-  library_ = real = &library;
+void begin(const Library& library, StandBack before, Ended after) {
+  real = &library;
   stand_back = before;
   ended = after;
   look_for_profilers();
 }
 
-void Handover::look_for_profilers() {
-  if (library_ == nullptr) return;
-  const Import imports[] = {
+void look_for_profilers() {
+  if (real == nullptr) return;
+  const Import calls[] = {
       {"cuptiActivityRegisterTimestampCallback", address(real->register_timestamp), address(another_sets_clock)},
       {"cuptiActivityRegisterCallbacks", address(real->register_callbacks), address(another_registers)},
       {"cuptiActivityEnable", address(real->enable), address(another_enables)},
@@ -119,11 +122,11 @@ void Handover::look_for_profilers() {
       {"cuptiActivityFlushAll", address(real->flush_all), address(another_flushes)},
       {"cuptiFinalize", address(real->finalize), address(another_finalizes)},
   };
-  imports_.follow("libcupti.so", imports, sizeof(imports) / sizeof(imports[0]));
+  imports.follow("libcupti.so", calls, sizeof(calls) / sizeof(calls[0]));
 }
 
-void Handover::displaced_others() {
+void displaced_others() {
   displaced.store(true, std::memory_order_relaxed);
 }
 
-}  // namespace trimtab::inject::cupti
+}  // namespace trimtab::inject::cupti::handover

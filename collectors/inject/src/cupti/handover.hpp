@@ -10,31 +10,22 @@
 // A profiler that looks CUPTI's functions up itself is not seen here: TakeoverWatch notices it, later.
 
 #include "cupti_library.hpp"
-#include "imports.hpp"
 
-namespace trimtab::inject::cupti {
+namespace trimtab::inject::cupti::handover {
 
-class Handover {
- public:
-  // Before another's call that takes CUPTI, on that call's thread. `recording`: it has kinds on, or is about to;
-  // `callbacks`: they are its own from this call on.
-  using StandBack = void (*)(bool recording, bool callbacks);
-  // Others have no kind on any more; and, after that, `fetched` what was recorded. On that call's thread.
-  using Ended = void (*)(bool fetched);
+// Before another's call that takes CUPTI, on that call's thread. `recording`: it has kinds on, or is about to;
+// `callbacks`: they are its own from this call on.
+using StandBack = void (*)(bool recording, bool callbacks);
+// Others have no kind on any more; and, after that, `fetched` what was recorded. On that call's thread.
+using Ended = void (*)(bool fetched);
 
-  constexpr Handover() = default;
+// From now on. `library` outlives the process's last call to CUPTI. Once a process.
+void begin(const Library& library, StandBack stand_back, Ended ended);
+// Follows what has been loaded since the last call as well; nothing before begin(). No lock may be held; one thread at
+// a time.
+void look_for_profilers();
+// Our callbacks and our clock are CUPTI's now: one who registered his once, and switches kinds on again, gets them
+// back.
+void displaced_others();
 
-  // From now on. `library` outlives the process's last call to CUPTI. Once a process.
-  void begin(const Library& library, StandBack stand_back, Ended ended);
-  // Follows what has been loaded since the last call as well. No lock may be held; one thread at a time.
-  void look_for_profilers();
-  // Our callbacks and our clock are CUPTI's now: one who registered his once, and switches kinds on again, gets them
-  // back.
-  static void displaced_others();
-
- private:
-  Imports imports_;
-  const Library* library_ = nullptr;
-};
-
-}  // namespace trimtab::inject::cupti
+}  // namespace trimtab::inject::cupti::handover

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -84,31 +85,14 @@ class Object {
   void read(const ElfW(Dyn) * dynamic) {
     dynamic_ = dynamic;
     for (const ElfW(Dyn)* entry = dynamic; entry->d_tag != DT_NULL; ++entry) {
-      switch (entry->d_tag) {
-        case DT_STRTAB:
-          strings_ = at<char>(*entry);
-          break;
-        case DT_SYMTAB:
-          symbols_ = at<ElfW(Sym)>(*entry);
-          break;
-        case DT_JMPREL:
-          tables_[0].first = at<ElfW(Rela)>(*entry);
-          break;
-        case DT_PLTRELSZ:
-          tables_[0].count = entry->d_un.d_val / sizeof(ElfW(Rela));
-          break;
-        case DT_RELA:
-          tables_[1].first = at<ElfW(Rela)>(*entry);
-          break;
-        case DT_RELASZ:
-          tables_[1].count = entry->d_un.d_val / sizeof(ElfW(Rela));
-          break;
-        case DT_RELACOUNT:
-          tables_[1].relative = entry->d_un.d_val;
-          break;
-        default:
-          break;
-      }
+      const auto tag = entry->d_tag;
+      if (tag == DT_STRTAB) strings_ = at<char>(*entry);
+      if (tag == DT_SYMTAB) symbols_ = at<ElfW(Sym)>(*entry);
+      if (tag == DT_JMPREL) tables_[0].first = at<ElfW(Rela)>(*entry);
+      if (tag == DT_PLTRELSZ) tables_[0].count = entry->d_un.d_val / sizeof(ElfW(Rela));
+      if (tag == DT_RELA) tables_[1].first = at<ElfW(Rela)>(*entry);
+      if (tag == DT_RELASZ) tables_[1].count = entry->d_un.d_val / sizeof(ElfW(Rela));
+      if (tag == DT_RELACOUNT) tables_[1].relative = entry->d_un.d_val;
     }
   }
 
@@ -180,18 +164,13 @@ int count_objects(dl_phdr_info* info, std::size_t /*bytes*/, void* loaded) {
   return 1;
 }
 
-bool is_led(const Search& search, std::uintptr_t address) {
-  for (int i = 0; i < *search.led_count; ++i) {
-    if (search.led[i] == address) return true;
-  }
-  return false;
-}
-
 // Stops, with another result than 0, where something is being loaded.
 int look_at(dl_phdr_info* info, std::size_t /*bytes*/, void* context) {
   auto& search = *static_cast<Search*>(context);
   if (info->dlpi_adds != search.loaded) return 1;
-  if (*search.led_count == Imports::kMostObjects || is_led(search, info->dlpi_addr)) return 0;
+  if (*search.led_count == Imports::kMostObjects ||
+      std::find(search.led, search.led + *search.led_count, info->dlpi_addr) != search.led + *search.led_count)
+    return 0;
   const Object object(*info);
   if (!object.needs(search.library) || !object.lead(search.imports, search.count)) return 0;
   search.led[(*search.led_count)++] = info->dlpi_addr;

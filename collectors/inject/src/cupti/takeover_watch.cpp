@@ -24,7 +24,7 @@ bool TakeoverWatch::evidence(const WatchSample& sample) {
   const bool foreign = sample.foreign - foreign_ >= options_.foreign_records;
   foreign_ = sample.foreign;
   const bool stranded = stranded_long(sample);
-  if (sample.kernels != last_.kernels) settle(sample);
+  if (sample.kernels != last_.kernels) last_ = sample;
   if (foreign || sample.kinds_gone) {
     suspected_ns_ = sample.now_ns;
     return true;
@@ -35,12 +35,8 @@ bool TakeoverWatch::evidence(const WatchSample& sample) {
   return stranded || quiet;
 }
 
-void TakeoverWatch::settle(const WatchSample& sample) {
-  last_ = sample;
-}
-
 void TakeoverWatch::paused(const WatchSample& sample) {
-  settle(sample);
+  last_ = sample;
   stranded_ns_ = 0;
 }
 
@@ -80,14 +76,14 @@ TakeoverWatch::Action TakeoverWatch::come_back(const WatchSample& sample) {
   stranded_ns_ = 0;
   phase_ = {};
   phase_steps_ = 0;
-  settle(sample);
+  last_ = sample;
   return Action::kReturn;
 }
 
 TakeoverWatch::Action TakeoverWatch::look(const WatchSample& sample) {
   if (!started_) {
     started_ = true;
-    settle(sample);
+    last_ = sample;
   }
   if (state_ == State::kForeign) {
     foreign_ = sample.foreign;

@@ -67,7 +67,6 @@ class TakeoverWatch {
   [[nodiscard]] bool stranded_long(const WatchSample& sample);
   [[nodiscard]] bool quiet_long(const WatchSample& sample) const;
   Action come_back(const WatchSample& sample);
-  void settle(const WatchSample& sample);
 
   WatchOptions options_;
   State state_ = State::kOurs;

@@ -23,7 +23,7 @@ Agreement::Outcome Agreement::refuse(std::uint64_t epoch) {
 }
 
 Agreement::Outcome Agreement::activate(std::int32_t rank, std::uint64_t epoch, Nanoseconds switch_time,
-                                       const SwitchPhases& phases) {
+                                       const ChangePhases& phases) {
   if (epoch != epoch_ || !committed_ || rank < 0 || rank >= world_size_) return Outcome::kNothing;
   if (switch_time >= switch_time_) {
     switch_time_ = switch_time;

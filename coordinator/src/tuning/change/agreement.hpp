@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/clock.hpp"
-#include "tuning/change/switch_phases.hpp"
+#include "tuning/change/change_phases.hpp"
 
 namespace trimtab::coordinator {
 
@@ -30,7 +30,7 @@ class Agreement {
   [[nodiscard]] Outcome acknowledge(std::int32_t rank, std::uint64_t epoch, std::int64_t step);
   [[nodiscard]] Outcome refuse(std::uint64_t epoch);
   [[nodiscard]] Outcome activate(std::int32_t rank, std::uint64_t epoch, Nanoseconds switch_time,
-                                 const SwitchPhases& phases = {});
+                                 const ChangePhases& phases = {});
   [[nodiscard]] Outcome fail(std::uint64_t epoch);
 
   // Later than every acknowledged step and than `latest_step`.
@@ -45,7 +45,7 @@ class Agreement {
   [[nodiscard]] bool overdue(Nanoseconds now) const { return now > deadline_; }
   // The slowest rank's.
   [[nodiscard]] Nanoseconds switch_time() const { return switch_time_; }
-  [[nodiscard]] const SwitchPhases& phases() const { return phases_; }
+  [[nodiscard]] const ChangePhases& phases() const { return phases_; }
   [[nodiscard]] std::string missing_ranks() const;  // "1, 3": who has not acknowledged, or is not active once committed
 
  private:
@@ -57,7 +57,7 @@ class Agreement {
   std::map<std::int32_t, std::int64_t> acknowledged_;
   std::set<std::int32_t> active_;
   Nanoseconds switch_time_{0};
-  SwitchPhases phases_;
+  ChangePhases phases_;
 };
 
 }  // namespace trimtab::coordinator

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
-#include "tuning/tuning.hpp"
+#include "tuning/change/plan_changes.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -20,79 +20,96 @@ constexpr std::int64_t kFurtherSteps = 2 + kMostUnsettled;
 
 }  // namespace
 
-void Tuning::begin_restart(const PlanText& plan, ChangePurpose purpose) {
-  const bool of_block = purpose == ChangePurpose::kBlock;
-  if (of_block && state_.has_trial()) trials_.set_state(TrialState::kStaged);
-  Restart restart;
-  restart.plan = plan;
-  restart.of_block = of_block;
-  restart.began = now_.monotonic;
-  if (of_block) restart.interleaving = std::move(interleaving_);
-  kill_ranks(AfterKill::kRestart);
-  restart_ = std::move(restart);
-  overhead_.stand_still();
+void Restart::connect(std::int32_t rank, const RankConnected& rank_connected, std::int32_t world_size,
+                      Nanoseconds now) {
+  told.groups_ms = std::max(told.groups_ms, rank_connected.groups_ms);
+  told.build_ms = std::max(told.build_ms, rank_connected.build_ms);
+  connected_ranks.insert(rank);
+  const bool all = std::cmp_equal(connected_ranks.size(), world_size);
+  if (all && connected.count() == 0) connected = now;
 }
 
-void Tuning::launch_restart() {
+ChangePhases Restart::phases(Nanoseconds now) const {
+  ChangePhases phases = told;
+  Nanoseconds last = began;
+  const auto until = [&last](Nanoseconds moment) {
+    if (moment <= last) return 0.0;
+    return milliseconds(moment - std::exchange(last, moment));
+  };
+  phases.stop_ms = until(ended);
+  phases.copy_ms = until(started);
+  phases.queue_ms = until(queued);
+  const double told_ms = phases.groups_ms + phases.build_ms;
+  const double start_ms = until(connected);
+  phases.first_step_ms = until(now);
+  // Clocks of others: no more of the stage than it took.
+  if (told_ms > start_ms) phases.groups_ms = phases.build_ms = 0;
+  phases.start_ms = start_ms - phases.groups_ms - phases.build_ms;
+  return phases;
+}
+
+void PlanChanges::begin_restart(const PlanText& plan, std::optional<Measuring> then) {
+  if (then && m_.state.has_trial()) m_.trials.set_state(TrialState::kStaged);
+  Restart restart{plan, m_.now.monotonic, std::move(then)};
+  launch_.kill(AfterKill::kRestart);
+  m_.activity.become(Doing::kKilling, std::move(restart));
+  m_.overhead.stand_still();
+}
+
+void PlanChanges::launch_restart() {
   // Whoever comes after a coordinator's end knows of no change: the job itself goes on.
-  if (restart_) restart_->ended = now_.monotonic;
-  if (!restart_ || !restart_->of_block) return launch_ranks(state_.incumbent, "", false, 0);
-  const TrialSettings& settings = state_.job.trials;
+  auto* const restart = m_.activity.get<Restart>();
+  if (restart != nullptr) restart->ended = m_.now.monotonic;
+  if (restart == nullptr || !restart->then) return launch_.launch(m_.state.incumbent, "", false, 0);
+  const TrialSettings& settings = m_.state.job.trials;
   // Counted from the job's begin, as the job counts them.
   const std::int64_t measured = kBlocksInARow * settings.measure_steps;
-  const std::int64_t steps = state_.step + 1 + settings.warmup_steps + measured + kFurtherSteps;
-  launch_ranks(PlanText(restart_->plan), std::string(kTrialVariant), false, steps);
+  const std::int64_t steps = m_.state.step + 1 + settings.warmup_steps + measured + kFurtherSteps;
+  launch_.launch(restart->plan, std::string(kTrialVariant), false, steps);
 }
 
-// The launch has come to its first step.
-void Tuning::restarted() {
-  Restart restart = std::move(*restart_);
-  restart_.reset();
-  const double took_ms = milliseconds(now_.monotonic - restart.began);
-  const SwitchPhases phases = restart.phases(now_.monotonic);
-  if (!restart.of_block) {
+Next PlanChanges::restarted(Restart restart) {
+  const double took_ms = milliseconds(m_.now.monotonic - restart.began);
+  const ChangePhases phases = restart.phases(m_.now.monotonic);
+  if (!restart.then) {
     rollbacks_ = 0;
-    out_.note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) +
-                          " (" + phases.words() + ")");
-    return settled();
+    m_.out.note("plan", "the job goes on with the incumbent, from its own checkpoint, after " + format_ms(took_ms) +
+                            " (" + phases.words() + ")");
+    return {Next::kSettle};
   }
-  interleaving_ = std::move(restart.interleaving);
-  running_.set(restart.plan.hash);
-  if (state_.has_trial() && restart.plan.hash == state_.trials.back().plan.hash) {
-    trials_.changed_to_candidate(took_ms, phases);
+  m_.activity.become(Doing::kMeasuring, *std::move(restart.then));
+  m_.running.set(restart.plan.hash);
+  if (m_.state.has_trial() && restart.plan.hash == m_.state.trials.back().plan.hash) {
+    m_.trials.changed_to_candidate(took_ms, phases);
   }
-  if (state_.has_trial()) overhead_.learn_change(took_ms);
-  begin_block(true);
-  out_.changed = true;
+  if (m_.state.has_trial()) m_.overhead.learn_change(took_ms);
+  m_.begin_block(true);
+  m_.out.changed = true;
+  return {};
 }
 
-// A launch of a trial failed: the job itself is well, and goes on where it was stopped.
-void Tuning::trial_launch_failed(const Reason& reason, const std::string& why) {
-  const std::string candidate = state_.has_trial() ? state_.trials.back().plan.hash : "";
-  restart_.reset();
-  const bool blamed = state_.launch_plan.hash == candidate && !is_interruption(reason.kind());
-  if (state_.has_trial()) fail_trial(reason, why, blamed);
-  if (state_.phase == Phase::kComparing) out_.note("warning", "the final comparison failed: " + why);
-  begin_restart(state_.incumbent, ChangePurpose::kRollback);
+// The job itself is well, and goes on where it was stopped.
+Next PlanChanges::trial_launch_failed(const Reason& reason, const std::string& why) {
+  const std::string candidate = m_.state.has_trial() ? m_.state.trials.back().plan.hash : "";
+  const bool blamed = m_.state.launch_plan.hash == candidate && !is_interruption(reason.kind());
+  if (m_.state.has_trial()) m_.fail_trial(reason, why, blamed);
+  if (m_.state.phase == Phase::kComparing) m_.out.note("warning", "the final comparison failed: " + why);
+  begin_restart(m_.state.incumbent, std::nullopt);
+  return {};
 }
 
-// True when the step's plan is left for what it told of loss and gradient norm.
-bool Tuning::spoils(const JobStep& step) {
-  const std::string why = learning_.judge(step);
-  if (why.empty()) return false;
-  if (state_.runs_trial()) {
-    trial_launch_failed(FailureReason::kLoss, why);
-    return true;
+std::optional<Next> PlanChanges::spoils(const JobStep& step) {
+  const std::string why = m_.learning.judge(step);
+  if (why.empty()) return std::nullopt;
+  if (m_.state.runs_trial()) return trial_launch_failed(FailureReason::kLoss, why);
+  const std::int64_t since = m_.learning.stop();
+  if (!m_.give_back_incumbent(FailureReason::kLoss, why)) {
+    m_.out.note("warning", why + ". There is no plan before it to go back to");
+    return std::nullopt;
   }
-  const std::int64_t since = learning_.stop();
-  if (!give_back_incumbent(FailureReason::kLoss, why)) {
-    out_.note("warning", why + ". There is no plan before it to go back to");
-    return false;
-  }
-  learning_.leave(since);
-  overhead_.blame_trial(true);
-  roll_back();
-  return true;
+  m_.learning.leave(since);
+  m_.overhead.blame_trial(true);
+  return roll_back();
 }
 
 }  // namespace trimtab::coordinator

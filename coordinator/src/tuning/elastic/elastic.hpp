@@ -11,6 +11,7 @@
 #include "schema/cluster.hpp"
 #include "tuning/elastic/elastic_state.hpp"
 #include "tuning/outcome.hpp"
+#include "tuning/search/search_requests.hpp"
 #include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
@@ -21,23 +22,18 @@ namespace trimtab::coordinator {
 
 class Elastic {
  public:
-  Elastic(ElasticState& known, const View& view, Outcome& out) : known_(known), view_(view), out_(out) {}
+  Elastic(ElasticState& known, const View& view, SearchRequests& searches, Outcome& out)
+      : known_(known), view_(view), searches_(searches), out_(out) {}
 
-  // One node fewer: the best plan for what would be left is kept ready. True when it is to be searched for.
-  [[nodiscard]] bool prepare_spare();
+  // One node fewer: the best plan for what would be left is kept ready, or searched for.
+  void prepare_spare();
   void take_spare(const SearchReply& reply);
   // The plan is for other costs than there are now.
   void forget_spare();
-  enum class Lost {
-    kWait,
-    kSearch,  // for a plan for what is left
-    kShrink,  // the job goes on on what is left
-    kGoBack,  // to the nodes that it ran on before others joined
-  };
   // Nodes are away, the last of them since `lost_at`. For as long as ranks may be silent they are waited for, and a
   // plan for what is left is made ready; an elastic job then goes on without them, unless nothing of it may be ended
   // that nobody asked to end.
-  [[nodiscard]] Lost tick_lost(Nanoseconds lost_at);
+  [[nodiscard]] Next tick_lost(Nanoseconds lost_at);
   struct Left {
     Cluster cluster;
     std::map<std::int32_t, double> slow_devices;
@@ -50,12 +46,12 @@ class Elastic {
 
   // Whether nodes may be offered now: the job has fewer devices than it asked for, and is calm.
   [[nodiscard]] bool takes_nodes() const;
-  // True when a plan for them is to be searched for.
-  [[nodiscard]] bool offered(const NodesOffered& offered);
+  // A plan for them is searched for, where they can be used.
+  void offered(const NodesOffered& offered);
   [[nodiscard]] const NodesOffered& offer() const { return offer_; }
   [[nodiscard]] SearchTask growth_task() const;
   // The plan with which the job is to be begun anew on them; null = they are not used.
-  [[nodiscard]] const Candidate* take_growth(const SearchReply& reply);
+  [[nodiscard]] const PricedPlan* take_growth(const SearchReply& reply);
   // The larger cluster's first plan has been measured. Why the job goes back; empty = it does not.
   [[nodiscard]] std::string judge_growth(const Measured& now);
   // Launches that do not live on more nodes are no reason to give the job up.
@@ -66,11 +62,13 @@ class Elastic {
  private:
   [[nodiscard]] Cluster slowed_left(const std::set<std::string>& missing) const;
   [[nodiscard]] bool has_no_spare(const Cluster& left) const;
+  void search_spare(const Cluster& left);
   [[nodiscard]] bool lost_what_joined() const;
   void wait_for_lost(Nanoseconds lost_at);
 
   ElasticState& known_;
   const View& view_;
+  SearchRequests& searches_;
   Outcome& out_;
   Nanoseconds wait_told_{-1};   // since when nodes were away when people were told that nothing is done about it
   std::string no_spare_;        // the cluster that no plan was found for; empty = none of late

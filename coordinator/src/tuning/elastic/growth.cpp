@@ -23,31 +23,29 @@ std::int32_t ranks_on(const std::vector<NodeShare>& nodes) {
 
 bool Elastic::takes_nodes() const {
   const TuningState& state = view_.state;
-  const bool searches = view_.searches.is_asked(SearchFor::kSpare) || view_.searches.is_asked(SearchFor::kMoreNodes);
+  const bool searches = searches_.is_asked(SearchFor::kSpare) || searches_.is_asked(SearchFor::kMoreNodes);
   const bool fewer = state.world_size() < state.job.world_size;
   return state.job.elastic && view_.is_calm() && view_.may_retune() && fewer && !searches;
 }
 
-bool Elastic::offered(const NodesOffered& offered) {
+void Elastic::offered(const NodesOffered& offered) {
   const bool forbidden = std::any_of(offered.nodes.begin(), offered.nodes.end(), [this](const NodeShare& share) {
     return view_.kill_switches.contains(share.node);
   });
-  if (forbidden || !takes_nodes()) return false;
+  if (forbidden || !takes_nodes()) return;
   const std::string joined = "node " + offered.joined + " has joined";
   out_.changed = true;
   if (!offered.refusal.empty()) {
-    out_.note("ranks", joined + " and is not used: " + offered.refusal);
-    return false;
+    return out_.note("ranks", joined + " and is not used: " + offered.refusal);
   }
   if (view_.state.job.mode != JobMode::kAuto) {
-    out_.note("ranks", joined + ": a job in mode auto would try to run on " + std::to_string(ranks_on(offered.nodes)) +
-                           " devices again");
-    return false;
+    return out_.note("ranks", joined + ": a job in mode auto would try to run on " +
+                                  std::to_string(ranks_on(offered.nodes)) + " devices again");
   }
   out_.note("ranks", joined + (offered.remark.empty() ? "" : " (" + offered.remark + ")") + ": a plan for " +
                          std::to_string(ranks_on(offered.nodes)) + " devices is searched");
   offer_ = offered;
-  return true;
+  searches_.ask(SearchFor::kMoreNodes, out_);
 }
 
 SearchTask Elastic::growth_task() const {
@@ -56,8 +54,8 @@ SearchTask Elastic::growth_task() const {
   return task;
 }
 
-const Candidate* Elastic::take_growth(const SearchReply& reply) {
-  const Candidate* const best = fastest(reply);
+const PricedPlan* Elastic::take_growth(const SearchReply& reply) {
+  const PricedPlan* const best = fastest(reply);
   out_.changed = true;
   if (best == nullptr) {
     out_.note("ranks", "node " + offer_.joined +

@@ -70,13 +70,17 @@ std::string listed(const std::set<std::string>& nodes) {
 }
 
 // Which node will be lost nobody knows: the last stands for its like.
-bool Elastic::prepare_spare() {
+void Elastic::prepare_spare() {
   const TuningState& state = view_.state;
-  if (!state.job.elastic || state.nodes.size() < 2 || state.job.mode == JobMode::kObserve) return false;
+  if (!known_.spare.plan.empty() || searches_.is_asked(SearchFor::kSpare)) return;
+  if (!state.job.elastic || state.nodes.size() < 2 || state.job.mode == JobMode::kObserve) return;
   const Cluster left = slowed_left(view_.lost.empty() ? std::set{state.nodes.back().node} : view_.lost);
-  if (has_no_spare(left)) return false;
+  if (!has_no_spare(left)) search_spare(left);
+}
+
+void Elastic::search_spare(const Cluster& left) {
   known_.spare = {{}, {}, to_json(left)};
-  return true;
+  searches_.ask(SearchFor::kSpare, out_);
 }
 
 // With what a drift has left of its devices' speed.
@@ -88,7 +92,7 @@ Cluster Elastic::slowed_left(const std::set<std::string>& missing) const {
 }
 
 void Elastic::take_spare(const SearchReply& reply) {
-  const Candidate* const best = fastest(reply);
+  const PricedPlan* const best = fastest(reply);
   if (best == nullptr) {
     no_spare_ = known_.spare.cluster_json;
     no_spare_at_ = view_.now.monotonic;
@@ -108,25 +112,24 @@ void Elastic::forget_spare() {
   no_spare_.clear();
 }
 
-Elastic::Lost Elastic::tick_lost(Nanoseconds lost_at) {
+Next Elastic::tick_lost(Nanoseconds lost_at) {
   const TuningState& state = view_.state;
   const bool steered = steers_ranks(state.phase) || state.phase == Phase::kLaunching;
-  if (!state.job.elastic || !steered || view_.held()) return Lost::kWait;
-  if (lost_what_joined()) return Lost::kGoBack;
-  if (view_.lost.size() >= state.nodes.size()) return Lost::kWait;
+  if (!state.job.elastic || !steered || view_.held()) return {};
+  if (lost_what_joined()) return {Next::kGoBack, "node " + listed(view_.lost) + " was lost"};
+  if (view_.lost.size() >= state.nodes.size()) return {};
   const Nanoseconds away = view_.now.monotonic - lost_at;
   const Nanoseconds deadline = state.job.trials.deadline;
   if (state.job.mode == JobMode::kObserve) {
     if (away > deadline) wait_for_lost(lost_at);
-    return Lost::kWait;
+    return {};
   }
-  if (away <= deadline / kSoonBack) return Lost::kWait;
+  if (away <= deadline / kSoonBack) return {};
   const Cluster left = slowed_left(view_.lost);
   const bool ready = !known_.spare.plan.empty() && alike(left, parsed(known_.spare.cluster_json));
-  if (ready) return away > deadline ? Lost::kShrink : Lost::kWait;
-  if (view_.searches.is_asked(SearchFor::kSpare) || has_no_spare(left)) return Lost::kWait;
-  known_.spare = {{}, {}, to_json(left)};
-  return Lost::kSearch;
+  if (ready) return {away > deadline ? Next::kShrink : Next::kNothing};
+  if (!searches_.is_asked(SearchFor::kSpare) && !has_no_spare(left)) search_spare(left);
+  return {};
 }
 
 void Elastic::wait_for_lost(Nanoseconds lost_at) {

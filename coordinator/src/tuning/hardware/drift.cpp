@@ -81,17 +81,12 @@ void Hardware::note_wait() {
 }
 
 void Hardware::probe() {
-  probing_since_ = view_.now.monotonic;
   look_since_.reset();
   out_.changed = true;
   out_.act(ProbeHardware{.since_step = known_.drifts.back().since_step,
                          .plan_hash = view_.state.incumbent.hash,
                          .urgent = true,
                          .takes = kProbeTakes});
-}
-
-bool Hardware::is_unanswered() const {
-  return view_.now.monotonic - probing_since_ > view_.state.job.trials.deadline;
 }
 
 bool Hardware::explained(const HardwareProbed& probed) {

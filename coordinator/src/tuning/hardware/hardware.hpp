@@ -15,13 +15,15 @@
 #include "tuning/hardware/hardware_state.hpp"
 #include "tuning/hardware/look_history.hpp"
 #include "tuning/outcome.hpp"
+#include "tuning/search/search_requests.hpp"
 #include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
 
 class Hardware {
  public:
-  Hardware(HardwareState& known, const View& view, Outcome& out) : known_(known), view_(view), out_(out) {}
+  Hardware(HardwareState& known, const View& view, SearchRequests& searches, Outcome& out)
+      : known_(known), view_(view), searches_(searches), out_(out) {}
 
   // A warm step of the incumbent, in a block of its own or outside of all: from the first one measured to the job's
   // last they are one series, in which an adopted plan's steps count as the trial has measured them beside those of the
@@ -38,7 +40,6 @@ class Hardware {
   // Probes are asked for that a drift waits for. explained(): they have come, not_explained(): they will not. True when
   // the job is to be tuned again.
   void probe();
-  [[nodiscard]] bool is_unanswered() const;
   [[nodiscard]] bool explained(const HardwareProbed& probed);
   [[nodiscard]] bool not_explained(const std::string& why);
   void begin_retuning();
@@ -65,10 +66,9 @@ class Hardware {
   // True when the job is to be tuned again for what looks agree on.
   [[nodiscard]] bool judge_looks();
 
-  // Whether another plan is to be searched for, around what has got slower; then what the search has found. True when
-  // the job is to be tuned again.
-  [[nodiscard]] bool take_wish_to_search();
-  void search_again() { slower_is_new_ = true; }
+  // Another plan is searched for, around what has got slower, when it is time for that; then what the search has found.
+  // True when the job is to be tuned again.
+  void search_around_slower();
   [[nodiscard]] bool take_slower(const SearchReply& reply);
   // As the job would be tuned again: what earlier trials measured is a prior, and what they tried may be tried again.
   [[nodiscard]] SearchTask task_around_slower() const;
@@ -104,9 +104,9 @@ class Hardware {
 
   HardwareState& known_;
   const View& view_;
+  SearchRequests& searches_;
   Outcome& out_;
   std::optional<ChangePoint> change_point_;
-  Nanoseconds probing_since_{0};
   Nanoseconds looked_at_{0};                     // when the last look began
   std::optional<Nanoseconds> look_since_;        // the one that is going on in training
   double look_ms_ = 0;                           // what steps took longer meanwhile

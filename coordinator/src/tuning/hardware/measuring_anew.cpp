@@ -7,8 +7,8 @@
 #include "base/check.hpp"
 #include "schema/cluster.hpp"
 #include "schema/device_memory.hpp"
+#include "tuning/hardware/retuning.hpp"
 #include "tuning/trial/budget.hpp"
-#include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -20,89 +20,69 @@ std::string change_of(const NodeBack& back, const std::string& former) {
 
 }  // namespace
 
-void Tuning::compare_hardware(const NodeBack& back) {
-  if (back.fingerprint.empty() || state_.cluster_json.empty()) return;
-  auto known = parse_cluster(state_.cluster_json, "the job's cluster");
+Next Retuning::handle(const NodeBack& back) {
+  if (back.fingerprint.empty() || m_.state.cluster_json.empty()) return {};
+  auto known = parse_cluster(m_.state.cluster_json, "the job's cluster");
   TRIMTAB_ASSERT(known.ok(), "the job's cluster was parsed when its nodes were chosen");
   Cluster cluster = std::move(known).value();
   const auto node = std::ranges::find(cluster.nodes, back.node, &Node::name);
-  if (node == cluster.nodes.end() || node->fingerprint == back.fingerprint) return;
+  if (node == cluster.nodes.end() || node->fingerprint == back.fingerprint) return {};
   const std::string former = std::exchange(node->fingerprint, back.fingerprint);
-  if (back.memory_bytes > 0) node->memory_bytes = device_memory(state_.job, back.memory_bytes);
-  state_.cluster_json = to_json(cluster);
-  out_.changed = true;
+  if (back.memory_bytes > 0) node->memory_bytes = device_memory(m_.state.job, back.memory_bytes);
+  m_.state.cluster_json = to_json(cluster);
+  m_.out.changed = true;
   const std::string change = change_of(back, former);
-  out_.note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
-  out_.decide("measure the job anew", change);
-  if (!state_.has_ranks() && !state_.profiles_anew()) {
-    state_.failure = change + " while the job was prepared. Hand the job in again";
-    return end_preparation(AfterKill::kFail);
+  m_.out.note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
+  m_.out.decide("measure the job anew", change);
+  if (!m_.state.has_ranks() && !m_.state.profiles_anew()) {
+    m_.state.failure = change + " while the job was prepared. Hand the job in again";
+    return {Next::kEndPreparation};
   }
-  if (hardware_.replace(back, former, cluster)) {  // nothing learnt from here on is a fact of the former
-    state_.fingerprint = state_.hardware.costs_hardware;
-    state_.calibration_json.clear();
-    state_.earlier_calibration_json.clear();
+  if (m_.hardware.replace(back, former, cluster)) {  // nothing learnt from here on is a fact of the former
+    m_.state.fingerprint = m_.state.hardware.costs_hardware;
+    m_.state.calibration_json.clear();
+    m_.state.earlier_calibration_json.clear();
   }
-  const auto wanted = static_cast<std::int32_t>(state_.ranks_of(back.node).size());
+  const auto wanted = static_cast<std::int32_t>(m_.state.ranks_of(back.node).size());
   const bool suffice = back.devices <= 0 || back.devices >= wanted;
-  if (state_.profiles_anew()) return leave_profiling_anew();
-  if (state_.wants_no_ranks() || state_.phase == Phase::kStopping || state_.phase == Phase::kUntuned) return;
-  if (suffice && (!profiles_first() || view_.held() || state_.job.mode != JobMode::kAuto)) return;
-  if (suffice) return kill_ranks(AfterKill::kRelaunch);
-  state_.failure =
+  if (m_.state.profiles_anew()) return {Next::kMeasureAnew};
+  if (m_.state.wants_no_ranks() || m_.state.phase == Phase::kStopping || m_.state.phase == Phase::kUntuned) return {};
+  if (suffice && (!profiles_first() || m_.view.held() || m_.state.job.mode != JobMode::kAuto)) return {};
+  if (suffice) return launch_.kill(AfterKill::kRelaunch);
+  m_.state.failure =
       change + ", with " + std::to_string(back.devices) + " devices where the job needs " + std::to_string(wanted);
-  kill_ranks(AfterKill::kHalt);
+  return launch_.kill(AfterKill::kHalt);
 }
 
-// Before the next launch. Ranks that live are ended for it in mode auto alone.
-bool Tuning::profiles_first() const {
-  return state_.hardware.unprofiled && state_.tune && lost_.empty() && state_.job.mode != JobMode::kObserve &&
-         steers_ranks(state_.phase) && enough_steps_for_trial(state_);
+bool Retuning::profiles_first() const {
+  return m_.state.hardware.unprofiled && m_.state.tune && m_.lost.empty() && m_.state.job.mode != JobMode::kObserve &&
+         steers_ranks(m_.state.phase) && enough_steps_for_trial(m_.state);
 }
 
-void Tuning::profile_anew() {
-  state_.hardware.unprofiled = false;
-  state_.profiling.costs_wanted = state_.profiling.costs_reused = 0;
+Next Retuning::profile_anew() {
+  m_.state.hardware.unprofiled = false;
+  m_.state.profiling.costs_wanted = m_.state.profiling.costs_reused = 0;
   // As a launch has one, of whatever runs on the job's devices.
-  state_.launch = std::max(state_.launch, launch_seen_) + 1;
-  if (state_.has_trial()) fail_trial(FailureReason::kWithdrawn, "every node is other hardware than it was", false);
-  out_.note("drift",
-            "no node is of the hardware that the job's costs were measured on: they are measured on what there is " +
-                std::string("now, then the job goes on from its last snapshot"));
-  profile();
+  m_.state.launch = launch_.next_number();
+  if (m_.state.has_trial()) m_.fail_trial(FailureReason::kWithdrawn, "every node is other hardware than it was", false);
+  m_.out.note("drift",
+              "no node is of the hardware that the job's costs were measured on: they are measured on what there is "
+              "now, then the job goes on from its last snapshot");
+  return {Next::kProfile};
 }
 
-void Tuning::profiled_anew() {
-  if (state_.hardware.other_hardware.empty()) {
-    for (const NodeShare& share : state_.nodes) {
-      state_.hardware.other_hardware += (state_.hardware.other_hardware.empty() ? "" : ", ") + share.node;
-    }
-  }
-  enter(Phase::kMeasuring);
-  launch_ranks(state_.incumbent, "", state_.step == 0, 0);
+void Retuning::profiled_anew() {
+  std::string& nodes = m_.state.hardware.other_hardware;
+  if (!nodes.empty()) return;
+  for (const NodeShare& share : m_.state.nodes) nodes += (nodes.empty() ? "" : ", ") + share.node;
 }
 
-// What benchmarks there run are ended; then the ranks are launched, or profiled once more, as it is due.
-void Tuning::leave_profiling_anew() {
-  commands_.forget(CommandKind::kBenchmark);
-  enter(Phase::kMeasuring);
-  kill_ranks(AfterKill::kRelaunch, KillReach::kAll);
-}
-
-// The ranks run the incumbent on what there is now: as on nodes that have joined, it is the plan to begin from.
-void Tuning::measure_anew() {
-  const std::string nodes = std::exchange(state_.hardware.other_hardware, "");
-  if (state_.has_trial())
-    fail_trial(FailureReason::kWithdrawn, "node " + nodes + " is other hardware than it was", false);
-  out_.note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
-  state_.initial = state_.incumbent;
-  state_.initial_predicted = state_.incumbent_predicted;
-  elastic_.forget_spare();
-  state_.replaced.clear();
-  state_.forget_measurements();
-  hardware_.begin_anew();
-  enter(Phase::kMeasuring);
-  settled();
+void Retuning::begin_measuring_anew() {
+  const std::string nodes = std::exchange(m_.state.hardware.other_hardware, "");
+  if (m_.state.has_trial())
+    m_.fail_trial(FailureReason::kWithdrawn, "node " + nodes + " is other hardware than it was", false);
+  m_.out.note("drift", "the running plan is measured anew, with node " + nodes + " as it is now");
+  m_.begin_anew(PlanText(m_.state.incumbent), Predicted(m_.state.incumbent_predicted));
 }
 
 }  // namespace trimtab::coordinator

@@ -1,4 +1,4 @@
-// When the hardware has changed: what the machine does about it. Tuning begins again from the incumbent, or goes on.
+#include "tuning/hardware/retuning.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,6 @@
 #include "base/numbers.hpp"
 #include "tuning/trial/budget.hpp"
 #include "tuning/trial/gains.hpp"
-#include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -38,100 +37,102 @@ bool is_of_the_machine_now(const Drift& drift, const TuningState& state) {
 
 }  // namespace
 
-void Tuning::watch_for_drift(const JobStep& step) {
-  if (state_.doing == Doing::kProbing || !state_.believes(step.wall_ms)) return;
-  const bool calm = view_.is_calm();
-  if (state_.phase == Phase::kTraining && calm && hardware_.is_due()) return explain_drift();
-  const auto change = hardware_.add_step(step);
-  if (!change) return;
-  carry_over(hardware_.notice(*change, step.step, calm ? "" : state_.purpose()), state_);
-  if (state_.doing == Doing::kAwaitingApproval) withdraw_question("the incumbent's step time has changed");
-  if (state_.hardware.waits_to_retune(state_.step)) return hardware_.note_wait();
-  const bool searches = state_.phase == Phase::kTrials && state_.doing == Doing::kSearching;
-  if (view_.is_calm() || searches) return explain_drift();
-  if (!interleaving_) return;
-  out_.note("drift",
-            "what is measured in turn is not wrong by it and goes on; what has changed is looked for after it");
-}
-
-// Nothing is under way and the job trains: what is to be done besides.
-void Tuning::train_on() {
-  if (state_.job.mode == JobMode::kObserve || state_.stop_asked) return;
-  if (hardware_.is_due()) return explain_drift();
-  // What is compared later: as the hardware is now, under this plan.
-  if (state_.hardware.probed_plan_hash != state_.incumbent.hash) hardware_.look();
-  if (state_.elastic.spare.plan.empty() && !searches_.is_asked(SearchFor::kSpare)) prepare_spare();
-}
-
-void Tuning::explain_drift() {
-  if (!view_.may_retune()) return;
-  state_.doing = Doing::kProbing;
-  hardware_.probe();
-}
-
-void Tuning::on(const HardwareProbed& probed) {
-  if (state_.doing == Doing::kProbing) return drift_explained(hardware_.explained(probed));
-  const bool told = hardware_.take_look(probed);
-  if (!told || hardware_.takes_first_look()) return first_look_over();
-  if (hardware_.judge_looks()) retune();
-}
-
-void Tuning::drift_explained(bool tune_again) {
-  if (tune_again) return retune();
-  state_.doing = Doing::kNothing;
-  settled();
-}
-
-void Tuning::first_look_over() {
-  const auto [search_again, reply] = hardware_.end_first_look();
-  if (state_.phase != Phase::kTrials || state_.doing != Doing::kSearching) return;
-  if (search_again) return request_search();
-  if (reply) decide(*reply);
-}
-
-void Tuning::search_around_slower() {
-  if (searches_.is_lost(SearchFor::kSlowerHardware)) {
-    searches_.give_up(SearchFor::kSlowerHardware);
-    hardware_.search_again();
+Next Retuning::watch(const JobStep& step) {
+  TuningState& state = m_.state;
+  if (state.doing == Doing::kProbing || !state.believes(step.wall_ms)) return {};
+  const bool calm = m_.view.is_calm();
+  if (state.phase == Phase::kTraining && calm && m_.hardware.is_due()) {
+    m_.explain_drift();
+    return {};
   }
-  if (!hardware_.take_wish_to_search()) return;
-  out_.changed = true;
-  searches_.ask(SearchFor::kSlowerHardware, out_);
+  const auto change = m_.hardware.add_step(step);
+  if (!change) return {};
+  carry_over(m_.hardware.notice(*change, step.step, calm ? "" : state.purpose()), state);
+  if (state.doing == Doing::kAwaitingApproval) return {Next::kWithdraw, "the incumbent's step time has changed"};
+  return noticed();
+}
+
+Next Retuning::noticed() {
+  const TuningState& state = m_.state;
+  const bool searches = state.phase == Phase::kTrials && state.doing == Doing::kSearching;
+  if (state.hardware.waits_to_retune(state.step)) {
+    m_.hardware.note_wait();
+  } else if (m_.view.is_calm() || searches) {
+    m_.explain_drift();
+  } else if (m_.activity.get<Measuring>() != nullptr) {
+    m_.out.note("drift",
+                "what is measured in turn is not wrong by it and goes on; what has changed is looked for after it");
+  }
+  return {};
+}
+
+void Retuning::train_on() {
+  if (m_.state.job.mode == JobMode::kObserve || m_.state.stop_asked) return;
+  if (m_.hardware.is_due()) return m_.explain_drift();
+  // What is compared later: as the hardware is now, under this plan.
+  if (m_.state.hardware.probed_plan_hash != m_.state.incumbent.hash) m_.hardware.look();
+  m_.elastic.prepare_spare();
+}
+
+Next Retuning::handle(const HardwareProbed& probed) {
+  if (m_.state.doing == Doing::kProbing) return explained(m_.hardware.explained(probed));
+  const bool told = m_.hardware.take_look(probed);
+  if (!told || m_.hardware.takes_first_look()) return first_look_over();
+  return m_.hardware.judge_looks() ? retune() : Next{};
+}
+
+Next Retuning::not_explained() {
+  return explained(m_.hardware.not_explained("nobody answered within the deadline"));
+}
+
+Next Retuning::explained(bool tune_again) {
+  if (tune_again) return retune();
+  m_.activity.become(Doing::kNothing);
+  return {Next::kSettle};
+}
+
+Next Retuning::first_look_over() {
+  const auto [search_again, reply] = m_.hardware.end_first_look();
+  if (m_.state.phase != Phase::kTrials || m_.state.doing != Doing::kSearching) return {};
+  if (search_again) {
+    m_.request_search();
+    return {};
+  }
+  return reply ? trying_.decide(*reply) : Next{};
 }
 
 // What was measured before is of another machine: it remains as a prior, less sure where the drift may have changed it.
 // Plans that failed stay failed, but for those that hung: what they waited for may be what has changed. A trial that
 // began after the drift has said what it has said.
-void Tuning::retune() {
-  Drift& drift = state_.hardware.drifts.back();
+Next Retuning::retune() {
+  Drift& drift = m_.state.hardware.drifts.back();
   drift.handled = true;
-  state_.doing = Doing::kNothing;
-  out_.changed = true;
-  if (!enough_steps_for_trial(state_)) {
-    if (state_.phase == Phase::kTrials) return finish_trials("the machine has changed, and too few steps are left");
-    out_.note("drift", "too few steps are left to tune again");
-    if (state_.job.trials.stop_after) end_tuning();
-    return;
+  m_.activity.become(Doing::kNothing);
+  m_.out.changed = true;
+  if (!enough_steps_for_trial(m_.state)) {
+    if (m_.state.phase == Phase::kTrials)
+      return {Next::kFinishTrials, "the machine has changed, and too few steps are left"};
+    m_.out.note("drift", "too few steps are left to tune again");
+    return {m_.state.job.trials.stop_after ? Next::kEndTuning : Next::kNothing};
   }
-  out_.decide("tune again", drift.by_look
-                                ? drift.what
-                                : "the step time has changed from " + format_ms(drift.before_ms) + " to " +
-                                      format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
-  drift.gained_before = gained(state_).value_or(Ratio{});
-  state_.observations.clear();
-  trials_.forget_passes();
-  state_.compared = state_.retuned_compared = false;  // of the hardware as it was
-  state_.comparisons_begun = 0;
-  state_.earlier_calibration_json = state_.calibration_json;
-  state_.begin_trials_anew(drift.since_step);
-  drift.trials_before = state_.trials_before_drift;
-  if (is_of_the_machine_now(drift, state_)) trials_.observe(state_.incumbent, state_.incumbent_measured);
-  state_.trials_before_tuning = state_.trials_begun();
-  state_.retuned_from = {state_.incumbent, state_.incumbent_predicted, state_.incumbent_measured};
-  hardware_.begin_retuning();
-  elastic_.forget_spare();
-  if (state_.phase != Phase::kTrials) enter(Phase::kTrials);
-  settled();
+  m_.out.decide("tune again", drift.by_look
+                                  ? drift.what
+                                  : "the step time has changed from " + format_ms(drift.before_ms) + " to " +
+                                        format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
+  drift.gained_before = gained(m_.state).value_or(Ratio{});
+  m_.state.observations.clear();
+  m_.trials.forget_passes();
+  m_.state.compared = m_.state.retuned_compared = false;  // of the hardware as it was
+  m_.state.comparisons_begun = 0;
+  m_.state.earlier_calibration_json = m_.state.calibration_json;
+  m_.state.begin_trials_anew(drift.since_step);
+  drift.trials_before = m_.state.trials_before_drift;
+  if (is_of_the_machine_now(drift, m_.state)) m_.trials.observe(m_.state.incumbent, m_.state.incumbent_measured);
+  m_.state.trials_before_tuning = m_.state.trials_begun();
+  m_.state.retuned_from = {m_.state.incumbent, m_.state.incumbent_predicted, m_.state.incumbent_measured};
+  m_.hardware.begin_retuning();
+  m_.elastic.forget_spare();
+  return {Next::kTune};
 }
 
 }  // namespace trimtab::coordinator

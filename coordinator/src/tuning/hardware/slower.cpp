@@ -58,14 +58,16 @@ void Hardware::take_slower(const std::vector<Finding>& slower) {
 bool Hardware::may_search_around_slower() const {
   const TuningState& state = view_.state;
   const bool trains = state.phase == Phase::kTraining && view_.is_calm() && view_.running.is(state.incumbent);
-  return view_.may_retune() && trains && !view_.searches.searches_beside() && !known_.has_open_drift() &&
+  return view_.may_retune() && trains && !searches_.searches_beside() && !known_.has_open_drift() &&
          !known_.waits_to_retune(state.step) && state.step >= slower_told_step_ && enough_steps_for_trial(state);
 }
 
-bool Hardware::take_wish_to_search() {
-  const bool wishes = !slower_.empty() && slower_is_new_ && may_search_around_slower();
-  if (wishes) slower_is_new_ = false;
-  return wishes;
+void Hardware::search_around_slower() {
+  if (searches_.take_lost(SearchFor::kSlowerHardware)) slower_is_new_ = true;
+  if (slower_.empty() || !slower_is_new_ || !may_search_around_slower()) return;
+  slower_is_new_ = false;
+  out_.changed = true;
+  searches_.ask(SearchFor::kSlowerHardware, out_);
 }
 
 SearchTask Hardware::task_around_slower() const {
@@ -88,7 +90,7 @@ bool Hardware::take_slower(const SearchReply& reply) {
     return false;
   }
   const TuningState& state = view_.state;
-  const Candidate* const best = beside_incumbent(state, reply);
+  const PricedPlan* const best = beside_incumbent(state, reply);
   std::string none;
   if (!reply.error.empty()) {
     none = "the search failed: " + reply.error;

@@ -21,6 +21,9 @@ struct Crash {
   std::string why;
 };
 
+// Whose the launches are in which no rank so much as connected.
+inline constexpr const char* kNoPlan = "";
+
 // Forgets those that count no more. A clock that was set back makes no crash older.
 void forget_old(std::vector<Crash>& crashes, const CrashSettings& settings, std::int64_t wall_ns, std::int64_t step);
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "tuning/tuning.hpp"
+#include "tuning/launch/launch.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -47,14 +47,20 @@ bool passes(SubmissionState state) {
          state == SubmissionState::kNodeFailed || state == SubmissionState::kRequeued;
 }
 
-void Tuning::news(std::int32_t, const RankSubmission& submission) {
-  if (state_.wants_no_ranks() || !state_.has_ranks()) return;
+Next Launch::handle(std::int32_t, const RankSubmission& submission) {
+  if (m_.state.wants_no_ranks() || !m_.state.has_ranks()) return {};
   switch (submission.state) {
-    case SubmissionState::kQueued:
     case SubmissionState::kStarted:
-      return submission_moved(submission);
+      if (auto* const restart = m_.activity.get<Restart>()) restart->queued = m_.now.monotonic;
+      [[fallthrough]];
+    case SubmissionState::kQueued:
+      // The same state every few seconds is a sign of life, and told once.
+      if (std::exchange(submission_told_, submission.message) != submission.message) {
+        m_.out.note("ranks", submission.message);
+      }
+      return {};
     case SubmissionState::kCompleted:
-      return all_ranks_ended();
+      return {Next::kRanksEnded};
     case SubmissionState::kFailed:
       return crashed(FailureReason::kCrash, submission.message + (first_end_.empty() ? "" : "; " + first_end_));
     case SubmissionState::kOutOfMemory:
@@ -64,37 +70,27 @@ void Tuning::news(std::int32_t, const RankSubmission& submission) {
   }
 }
 
-// The same state every few seconds is a sign of life, and told once.
-void Tuning::submission_moved(const RankSubmission& submission) {
-  if (restart_ && submission.state == SubmissionState::kStarted) restart_->queued = now_.monotonic;
-  if (std::exchange(submission_told_, submission.message) != submission.message) out_.note("ranks", submission.message);
-}
-
-// What it means is said by its submission.
-void Tuning::rank_of_submission_ended(std::int32_t rank, const RankExited& exited) {
-  ended_.insert(rank);
-  const bool clean = exited.exit_code == 0 && exited.signal == 0;
-  if (!clean && first_end_.empty()) first_end_ = describe_end(rank, exited);
-}
-
-void Tuning::interrupted(const RankSubmission& submission) {
+Next Launch::interrupted(const RankSubmission& submission) {
   const Reason reason = Reason::parsed(to_string(submission.state));
   // It had nothing left to train: its time and its work ended together.
-  const bool trained = !state_.runs_trial() && state_.step > 0 && state_.remaining_steps() <= 1;
-  if (trained) return all_ranks_ended();
-  if (state_.phase == Phase::kUntuned || state_.phase == Phase::kStopping) return crashed(reason, submission.message);
+  const bool trained = !m_.state.runs_trial() && m_.state.step > 0 && m_.state.remaining_steps() <= 1;
+  if (trained) return {Next::kRanksEnded};
+  if (m_.state.phase == Phase::kUntuned || m_.state.phase == Phase::kStopping)
+    return crashed(reason, submission.message);
   // What the job itself waits in a queue is no trial's cost.
-  if (state_.is_about_trial()) overhead_.stand_still();
-  if (state_.runs_trial()) return trial_launch_failed(reason, submission.message);
-  if (state_.has_trial() && state_.doing != Doing::kAwaitingApproval) fail_trial(reason, submission.message, false);
-  out_.note("warning", submission.message + "; the job is submitted again");
-  if (state_.step >= std::exchange(state_.interrupted_step, state_.step) + kStepsOfHealth) state_.relaunches = 0;
-  if (!passes(submission.state) && ++state_.relaunches > kInterruptions) {
-    state_.failure = "the job's launches were interrupted " + std::to_string(state_.relaunches) +
-                     " times in a row; last: " + submission.message;
-    return kill_ranks(AfterKill::kFail);
+  if (m_.state.is_about_trial()) m_.overhead.stand_still();
+  if (m_.state.runs_trial()) return {Next::kTrialLaunchFailed, submission.message, reason};
+  if (m_.state.has_trial() && m_.state.doing != Doing::kAwaitingApproval)
+    m_.fail_trial(reason, submission.message, false);
+  m_.out.note("warning", submission.message + "; the job is submitted again");
+  if (m_.state.step >= std::exchange(m_.state.interrupted_step, m_.state.step) + kStepsOfHealth)
+    m_.state.relaunches = 0;
+  if (!passes(submission.state) && ++m_.state.relaunches > kInterruptions) {
+    m_.state.failure = "the job's launches were interrupted " + std::to_string(m_.state.relaunches) +
+                       " times in a row; last: " + submission.message;
+    return kill(AfterKill::kFail);
   }
-  kill_ranks(AfterKill::kRelaunch);
+  return kill(AfterKill::kRelaunch);
 }
 
 }  // namespace trimtab::coordinator

@@ -42,7 +42,7 @@ bool is_settled(const TuningState& state, const std::string& hash) {
   return failed || hash == state.incumbent.hash || hash == state.initial.hash || state.was_tried(hash);
 }
 
-PassedOver passed_over(const Candidate& candidate, const KnownPlan& copied) {
+PassedOver passed_over(const PricedPlan& candidate, const KnownPlan& copied) {
   return {candidate.plan, candidate.predicted.mean_ms,
           "differs from " + copied.name + " in recompute alone, by less than the noise of " +
               format_percent(noise_of(copied))};
@@ -50,7 +50,7 @@ PassedOver passed_over(const Candidate& candidate, const KnownPlan& copied) {
 
 }  // namespace
 
-double optimistic_ms(const TuningState& state, const Candidate& candidate) {
+double optimistic_ms(const TuningState& state, const PricedPlan& candidate) {
   if (candidate.gain_sigma < 0 || state.incumbent_measured.mean_ms <= 0) return candidate.predicted.low_ms;
   return state.incumbent_measured.mean_ms * std::exp(-candidate.log_gain - kOptimism * candidate.gain_sigma);
 }
@@ -64,7 +64,7 @@ Choice choose(const TuningState& state, const SearchReply& reply) {
   const std::size_t measured = known.size();
   Choice choice;
   std::int32_t considered = 0;
-  for (const Candidate& one : reply.candidates) {
+  for (const PricedPlan& one : reply.candidates) {
     if (is_settled(state, one.plan.hash)) continue;
     if (const KnownPlan* copied = near_copy_of(one, known)) {
       const bool of_measured = copied < known.data() + measured;
@@ -80,13 +80,13 @@ Choice choose(const TuningState& state, const SearchReply& reply) {
   return choice;
 }
 
-const Candidate* beside_incumbent(const TuningState& state, const SearchReply& reply) {
+const PricedPlan* beside_incumbent(const TuningState& state, const SearchReply& reply) {
   std::vector<KnownPlan> known;
   const double error = state.incumbent_measured.sigma_ms() / std::max(state.incumbent_measured.mean_ms, 1e-9);
   for (const Observed& one : reply.observed)
     known.push_back({"the incumbent", one.layout, one.predicted.mean_ms, error});
-  const Candidate* best = nullptr;
-  for (const Candidate& one : reply.candidates) {
+  const PricedPlan* best = nullptr;
+  for (const PricedPlan& one : reply.candidates) {
     const bool failed = std::ranges::find(state.failed_hashes, one.plan.hash) != state.failed_hashes.end();
     const bool runs = one.plan.hash == state.incumbent.hash;
     if (failed || runs || near_copy_of(one, known) != nullptr) continue;

@@ -24,6 +24,6 @@ struct KnownPlan {
 // What counts as noise beside that plan.
 [[nodiscard]] double noise_of(const KnownPlan& known);
 // The first that the candidate is a near copy of; null = it is none.
-[[nodiscard]] const KnownPlan* near_copy_of(const Candidate& candidate, const std::vector<KnownPlan>& known);
+[[nodiscard]] const KnownPlan* near_copy_of(const PricedPlan& candidate, const std::vector<KnownPlan>& known);
 
 }  // namespace trimtab::coordinator

@@ -132,7 +132,7 @@ std::vector<StepTerms> terms_of(const Prediction& prediction) {
   return terms;
 }
 
-Candidate candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::CostModel& calibrated) {
+PricedPlan candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
   return {{to_json(plan), semantic_hash(plan)},
           semantic_hash(layout_of(plan)),
@@ -279,7 +279,7 @@ bool honoured(const SearchTask& task, const Setting& setting, Plan plan) {
 // The most promising first: the least time that each may take if it is lucky. As they were found where the incumbent,
 // which they are compared to, is not priced.
 void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCostModel& calibrated,
-          std::vector<std::pair<Plan, Candidate>>& found) {
+          std::vector<std::pair<Plan, PricedPlan>>& found) {
   const Prediction of_incumbent = calibrated.evaluate(incumbent);
   if (!of_incumbent.priced()) return;
   for (auto& [plan, candidate] : found) {
@@ -288,7 +288,7 @@ void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCost
     candidate.gain_sigma = gain.sigma;
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    const auto promise = [](const Candidate& one) { return one.log_gain + kLuck * one.gain_sigma; };
+    const auto promise = [](const PricedPlan& one) { return one.log_gain + kLuck * one.gain_sigma; };
     return promise(a.second) > promise(b.second);
   });
 }
@@ -297,7 +297,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
               const tuner::CostModel& raw, const tuner::NativeCostModel& calibrated, const Residuals& known,
               const Limits& limits, SearchReply& reply) {
   tuner::SearchOptions options = options_of(task, setting);
-  std::vector<std::pair<Plan, Candidate>> found;
+  std::vector<std::pair<Plan, PricedPlan>> found;
   std::set<std::string> hashes;
   const std::vector<tuner::Calibration> possibilities = possible_calibrations(calibrated.calibration());
   const double extras = static_cast<double>(possibilities.size() - 1) * kExtraTime;
@@ -312,7 +312,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
       if (!honoured(task, setting, ranked.plan)) continue;
-      Candidate one = candidate(ranked.plan, raw, calibrated);
+      PricedPlan one = candidate(ranked.plan, raw, calibrated);
       if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));
     }
     const bool first = reply.evaluations == 0;

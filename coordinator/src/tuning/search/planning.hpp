@@ -81,7 +81,7 @@ struct Predicted {
   [[nodiscard]] bool priced() const { return mean_ms > 0; }
 };
 
-struct Candidate {
+struct PricedPlan {
   PlanText plan;
   std::string layout;  // hash of the plan without its recompute ranges
   Predicted predicted;
@@ -102,10 +102,10 @@ struct Observed {
 struct SearchReply {
   std::string error;       // the search could not be done at all
   std::string infeasible;  // it could, and nothing fits
-  Candidate initial;
-  Candidate incumbent;
-  std::vector<Candidate> candidates;  // best first
-  std::vector<Observed> observed;     // the task's observations, in order, with the new calibration
+  PricedPlan initial;
+  PricedPlan incumbent;
+  std::vector<PricedPlan> candidates;  // best first
+  std::vector<Observed> observed;      // the task's observations, in order, with the new calibration
   std::string calibration_json;
   std::string explanation;
   std::int32_t costs_known = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tuning/view.hpp"
+#include "tuning/launch/commands.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -21,9 +21,9 @@ void Profiling::begin() {
   out_.act(CountCosts{});
 }
 
-Profiling::Next Profiling::take(const CostsCounted& counted) {
+Profiling::Counted Profiling::take(const CostsCounted& counted) {
   failure_ = counted.error;
-  if (!counted.error.empty()) return Next::kFailed;
+  if (!counted.error.empty()) return Counted::kFailed;
   known_.costs_missing = counted.missing;
   out_.changed = true;
   const bool first = known_.requests.empty();
@@ -31,42 +31,47 @@ Profiling::Next Profiling::take(const CostsCounted& counted) {
     known_.costs_reused = counted.known;
     known_.costs_wanted = counted.missing;
   }
-  if (counted.missing == 0) return Next::kDone;
+  if (counted.missing == 0) return Counted::kDone;
   if (first) {
     known_.requests = counted.requests;
     known_.request_sizes = counted.request_sizes;
     out_.note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
                            " are to be measured");
-    return Next::kBenchmark;
+    next();
+    return Counted::kWait;
   }
-  if (view_.now.monotonic - costs_since_ < kCostsGrace) return Next::kWait;  // tick() asks again
+  if (view_.now.monotonic - costs_since_ < kCostsGrace) return Counted::kWait;  // tick() asks again
   if (counted.known == 0 && !benchmark_error_.empty()) {
     failure_ = "the job's benchmark command failed: " + benchmark_error_;
-    return Next::kFailed;
+    return Counted::kFailed;
   }
   out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
-  return Next::kDone;
+  return Counted::kDone;
 }
 
 bool Profiling::has_next() const {
   return std::cmp_less(known_.request_next, known_.requests.size());
 }
 
-bool Profiling::next() {
+// The next request is carried out; when all have been, costs are counted.
+void Profiling::next() {
   if (has_next()) {
     moved_ = {};
     out_.changed = true;
-    return true;
+    return commands_.benchmark();
   }
   costs_since_ = view_.now.monotonic;
   out_.act(CountCosts{});
-  return false;
 }
 
 void Profiling::benchmarked(const CommandFinished& command) {
-  if (command.ok) return;
-  benchmark_error_ = command.error;
-  out_.note("warning", "a benchmark failed: " + command.error);
+  if (!command.ok) {
+    benchmark_error_ = command.error;
+    out_.note("warning", "a benchmark failed: " + command.error);
+  }
+  if (view_.state.is_outstanding(CommandKind::kBenchmark)) return;
+  ++known_.request_next;
+  next();
 }
 
 void Profiling::tick() {

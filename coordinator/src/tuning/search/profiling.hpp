@@ -10,6 +10,7 @@
 
 namespace trimtab::coordinator {
 
+class Commands;
 struct View;
 
 struct Progress {
@@ -31,17 +32,15 @@ struct ProfilingState {
 
 class Profiling {
  public:
-  Profiling(ProfilingState& known, const View& view, Outcome& out) : known_(known), view_(view), out_(out) {}
+  Profiling(ProfilingState& known, const View& view, Commands& commands, Outcome& out)
+      : known_(known), view_(view), commands_(commands), out_(out) {}
 
   void begin();
-  enum class Next { kWait, kBenchmark, kFailed, kDone };
-  [[nodiscard]] Next take(const CostsCounted& counted);
+  enum class Counted { kWait, kFailed, kDone };
+  [[nodiscard]] Counted take(const CostsCounted& counted);
   // Why it failed: the last of what was wrong.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  // The next request is to be carried out; else all have been, and costs are counted.
-  [[nodiscard]] bool next();
   void benchmarked(const CommandFinished& command);
-  void advance() { ++known_.request_next; }
   // Counts again, where costs are waited for.
   void tick();
   void end();
@@ -52,9 +51,11 @@ class Profiling {
 
  private:
   [[nodiscard]] bool has_next() const;
+  void next();
 
   ProfilingState& known_;
   const View& view_;
+  Commands& commands_;
   Outcome& out_;
   Progress moved_;  // of the benchmark that runs
   std::string failure_;

@@ -25,9 +25,11 @@ std::optional<SearchFor> SearchRequests::answered(const SearchFinished& search) 
   return purpose;
 }
 
-bool SearchRequests::is_lost(SearchFor purpose) const {
+bool SearchRequests::take_lost(SearchFor purpose) {
   const auto asked = beside_.find(purpose);
-  return asked != beside_.end() && asked->second != counts_.searches;
+  if (asked == beside_.end() || asked->second == counts_.searches) return false;
+  beside_.erase(asked);
+  return true;
 }
 
 bool SearchRequests::searches_beside() const {

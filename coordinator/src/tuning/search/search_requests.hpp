@@ -25,10 +25,10 @@ class SearchRequests {
   void ask(SearchFor purpose, Outcome& out);
   // What the answer is for; nothing = it is not the latest search's.
   [[nodiscard]] std::optional<SearchFor> answered(const SearchFinished& search);
-  // A search for the purpose is asked for and not answered; is_lost(): and never will be, another was asked for since.
+  // A search for the purpose is asked for and not answered.
   [[nodiscard]] bool is_asked(SearchFor purpose) const { return beside_.contains(purpose); }
-  [[nodiscard]] bool is_lost(SearchFor purpose) const;
-  void give_up(SearchFor purpose) { beside_.erase(purpose); }
+  // It never will be, another was asked for since: it is given up. False where that is not so.
+  [[nodiscard]] bool take_lost(SearchFor purpose);
   // The latest search is one beside the job's, and not answered.
   [[nodiscard]] bool searches_beside() const;
 

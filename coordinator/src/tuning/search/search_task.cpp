@@ -68,10 +68,10 @@ SearchTask spare_task(const TuningState& state) {
   return task;
 }
 
-const Candidate* fastest(const SearchReply& reply) {
+const PricedPlan* fastest(const SearchReply& reply) {
   const auto best = std::min_element(
       reply.candidates.begin(), reply.candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
+      [](const PricedPlan& a, const PricedPlan& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
   return best == reply.candidates.end() ? nullptr : &*best;
 }
 

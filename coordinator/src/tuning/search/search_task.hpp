@@ -19,6 +19,6 @@ struct TuningState;
 [[nodiscard]] SearchTask spare_task(const TuningState& state);
 
 // By what is predicted; null without candidates.
-[[nodiscard]] const Candidate* fastest(const SearchReply& reply);
+[[nodiscard]] const PricedPlan* fastest(const SearchReply& reply);
 
 }  // namespace trimtab::coordinator

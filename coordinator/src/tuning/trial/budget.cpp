@@ -13,7 +13,7 @@ constexpr std::int32_t kComparisons = 2;  // begun, at most
 constexpr double kLooksShare = 0.25;      // of what tuning may cost
 
 // The least that a trial of the plan costs: one pair of blocks and the way back.
-double least_trial_ms(const TuningState& state, const Candidate& candidate) {
+double least_trial_ms(const TuningState& state, const PricedPlan& candidate) {
   const TrialSettings& settings = state.job.trials;
   const double steps = settings.warmup_steps + settings.measure_steps;
   const double incumbent_ms = state.incumbent_measured.mean_ms;
@@ -44,7 +44,7 @@ double change_cost_ms(const TuningState& state) {
   return std::max(state.spent.dearest_change_ms, state.is_restarted() ? state.launch_ms : 0.0);
 }
 
-std::string overhead_spent(const TuningState& state, const Candidate& candidate) {
+std::string overhead_spent(const TuningState& state, const PricedPlan& candidate) {
   const double used = state.overhead_ms();
   const double average = state.trials.empty() ? 0 : used / state.trials_begun();
   const double next = std::max(average, least_trial_ms(state, candidate));

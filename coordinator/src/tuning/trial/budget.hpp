@@ -20,7 +20,7 @@ inline constexpr std::int32_t kComparisonBlocks = 3;
 [[nodiscard]] double change_cost_ms(const TuningState& state);
 // Why no more may be spent on trials; empty = the candidate's, if it costs as much as those before and at least one
 // pair of blocks, is within the share, also of the job's time when the candidate is adopted.
-[[nodiscard]] std::string overhead_spent(const TuningState& state, const Candidate& candidate);
+[[nodiscard]] std::string overhead_spent(const TuningState& state, const PricedPlan& candidate);
 // What tuning may yet cost, the way back to the incumbent set aside, with a step's time for its warm-up. `blocks`: of
 // the trial or the comparison that goes on.
 [[nodiscard]] double overhead_left_ms(const View& view, const Interleaving* blocks);

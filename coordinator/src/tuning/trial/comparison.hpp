@@ -4,7 +4,7 @@
 //
 // Two intervals, of which the wider counts. One is what the scatter of single steps says, with Welch's degrees of
 // freedom (blocks.hpp). The other is what blocks say, which share what the machine did meanwhile: the variance of the
-// differences of neighbouring blocks, and what the job has shown of such differences before (pair_noise.hpp), with the
+// differences of neighbouring blocks, and what the job has shown of such differences before (PairNoise), with the
 // degrees of freedom that both have together. Where a job has shown nothing and one pair of blocks can show nothing,
 // blocks are taken to add as much again as steps show, on two degrees. Refused: Satterthwaite's degrees over the two
 // components, which a lucky pair of blocks makes those of the steps; a bootstrap over blocks, which with two or three
@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "tuning/trial/blocks.hpp"
-#include "tuning/trial/pair_noise.hpp"
 
 namespace trimtab::coordinator {
 

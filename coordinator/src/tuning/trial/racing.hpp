@@ -5,7 +5,7 @@
 // The two plans run in neighbouring blocks of steps, A B B A A B …: what drifts slowly meets both, and a linear drift
 // cancels. A pair of neighbouring blocks gives one difference of trimmed mean logarithms. What such a difference
 // scatters by is learnt over the whole job: from pairs of blocks of the initial plan alone and from every earlier trial
-// (pair_noise.hpp), together with the pairs at hand; never less than what the steps inside of the blocks say. There is
+// (PairNoise), together with the pairs at hand; never less than what the steps inside of the blocks say. There is
 // a look after each of the first four pairs and then after half as many again each time, and each look is allowed an
 // equal part of the error rate (Bonferroni): whatever depends on what, a plan that is no faster is called faster with
 // at most kErrorRate, as long as blocks scatter as they have. What disturbs a whole block (a backup, a neighbour) does

@@ -1,12 +1,13 @@
-// One trial: its beginning, its states, its end.
+// A trial: which plan, its beginning, its states, its end.
 
 #include <algorithm>
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "tuning/search/choice.hpp"
 #include "tuning/trial/budget.hpp"
 #include "tuning/trial/comparison.hpp"
-#include "tuning/tuning.hpp"
+#include "tuning/trial/trying.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -23,130 +24,178 @@ std::string words(const Ratio& ratio) {
          format_fixed(ratio.high, 2) + ")";
 }
 
+std::string promise(const Trial& trial, const TuningState& state) {
+  return "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
+         format_ms(state.incumbent_measured.mean_ms);
+}
+
+std::string payback(const Trial& trial) {
+  const std::string phases = trial.change_phases.words();
+  return "; the change, which took " + format_ms(trial.switch_ms) + (phases.empty() ? "" : " (" + phases + ")") +
+         ", has paid after " + std::to_string(trial.break_even_steps) + " steps";
+}
+
 RaceRules race_rules(const TuningState& state, const Interleaving& blocks) {
   return {blocks.blocks(), state.job.trials.minimum_gain, state.trials.back().switch_ms, state.remaining_steps()};
 }
 
 }  // namespace
 
-void Tuning::begin_trial(const Candidate& candidate) {
-  const Trial& trial = trials_.begin(candidate);
-  out_.note("trial", "trial " + std::to_string(trial.id) + ": predicted " + format_ms(trial.predicted.mean_ms) +
-                         " a step beside the incumbent's measured " + format_ms(state_.incumbent_measured.mean_ms));
-  if (view_.held()) {
-    state_.trials.pop_back();
-    state_.doing = Doing::kNothing;
-    return;
+void Trying::take_search(const SearchReply& reply) {
+  m_.state.calibration_json = reply.calibration_json;
+  m_.state.incumbent_predicted = reply.incumbent.predicted;
+  m_.state.explanation = reply.explanation;
+  if (!reply.calibration_json.empty()) m_.out.act(RememberCalibration{reply.calibration_json});
+  m_.out.changed = true;
+}
+
+void Trying::pass_over(const PassedOver& copy) {
+  const auto again = [&](const PassedOver& one) { return one.plan.hash == copy.plan.hash; };
+  if (std::ranges::any_of(m_.state.passed_over, again)) return;
+  m_.out.note("plan", "a plan predicted at " + format_ms(copy.predicted_ms) + " is not tried: it " + copy.why,
+              copy.plan.json);
+  m_.state.passed_over.push_back(copy);
+}
+
+Next Trying::recommend(const PricedPlan* best) {
+  if (best != nullptr && best->predicted.mean_ms < worthwhile_ms(m_.state)) {
+    m_.state.recommendation_json = best->plan.json;
+    m_.out.note("result", "a faster plan is recommended: predicted " + format_ms(best->predicted.mean_ms) + " a step",
+                best->plan.json);
+  }
+  return {Next::kFinishTrials, "mode recommend: the recommendation stands, nothing is tried"};
+}
+
+Next Trying::decide(const SearchReply& reply) {
+  if (!reply.error.empty()) return {Next::kSearchFailed, "the search failed: " + reply.error};
+  take_search(reply);
+  m_.hardware.note_stale(reply);
+  const Choice choice = choose(m_.state, reply);
+  for (const PassedOver& one : choice.near_copies) pass_over(one);
+  const PricedPlan* const best = choice.best;
+  if (!reply.infeasible.empty()) m_.out.note("warning", "the search found no plan that fits: " + reply.infeasible);
+  if (m_.state.job.mode == JobMode::kRecommend) return recommend(best);
+  if (best == nullptr || optimistic_ms(m_.state, *best) >= worthwhile_ms(m_.state)) {
+    return {Next::kFinishTrials, "no plan that has not been tried may beat the incumbent by " +
+                                     format_number(m_.state.job.trials.minimum_gain * 100) + " %"};
+  }
+  if (m_.state.trials_made() >= m_.state.job.trials.max_trials) {
+    return {Next::kFinishTrials, "the most trials that the job allows have been made"};
+  }
+  if (const std::string spent = overhead_spent(m_.state, *best); !spent.empty()) return {Next::kFinishTrials, spent};
+  if (!enough_steps_for_trial(m_.state)) return {Next::kFinishTrials, "too few steps are left for another trial"};
+  const bool in_time = enough_walltime_for(m_.state.job.trials.blocks, m_.state, m_.now);
+  if (!in_time) return {Next::kFinishTrials, "too little walltime is left for another trial"};
+  return begin_trial(*best);
+}
+
+Next Trying::begin_trial(const PricedPlan& plan) {
+  const Trial& trial = m_.trials.begin(plan);
+  m_.out.note("trial", "trial " + std::to_string(trial.id) + ": " + promise(trial, m_.state));
+  if (m_.view.held()) {
+    m_.state.trials.pop_back();
+    m_.activity.become(Doing::kNothing);
+    return {};
   }
   const std::int32_t id = trial.id;
-  trials_.change(forget_old_trials(state_));
-  if (state_.job.mode == JobMode::kApprove) {
-    state_.doing = Doing::kAwaitingApproval;
-    out_.note("trial", "trial " + std::to_string(id) + " awaits approval");
-    return;
+  m_.trials.change(forget_old_trials(m_.state));
+  if (m_.state.job.mode != JobMode::kApprove) return start_trial();
+  m_.activity.become(Doing::kAwaitingApproval);
+  m_.out.note("trial", "trial " + std::to_string(id) + " awaits approval");
+  return {};
+}
+
+Next Trying::go_on() {
+  const bool is_free = m_.state.phase == Phase::kTrials && m_.state.doing == Doing::kNothing;
+  // When every node is back, the phase goes on.
+  if (!is_free || m_.view.held() || !m_.lost.empty()) return {};
+  if (m_.hardware.is_due()) {
+    m_.explain_drift();
+  } else if (!m_.learning.watches()) {
+    m_.hardware.take_first_look();
+    m_.request_search();
   }
-  start_trial();
+  return {};
 }
 
-void Tuning::go_on_trying() {
-  const bool is_free = state_.phase == Phase::kTrials && state_.doing == Doing::kNothing;
-  if (!is_free || view_.held() || !lost_.empty()) return;  // when every node is back, settled() goes on
-  if (hardware_.is_due()) return explain_drift();
-  if (learning_.watches()) return;
-  hardware_.take_first_look();
-  request_search();
-}
-
-void Tuning::start_trial() {
-  const TrialSettings& settings = state_.job.trials;
-  const Trial& trial = state_.trials.back();
-  out_.decide("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id),
-              "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
-                  format_ms(state_.incumbent_measured.mean_ms));
-  clock_check_ = {};
-  learning_.begin_trial();
-  overhead_.blame_trial(false);
-  trials_.start();
+Next Trying::start_trial() {
+  const TrialSettings& settings = m_.state.job.trials;
+  const Trial& trial = m_.state.trials.back();
+  m_.out.decide("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id), promise(trial, m_.state));
+  m_.learning.begin_trial();
+  m_.overhead.blame_trial(false);
+  m_.trials.start();
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
-  const bool is_long = state_.remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
+  const bool is_long = m_.state.remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
   const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;
-  interleaving_.emplace(BlockSizes{pairs, settings.warmup_steps, settings.measure_steps});
-  out_.changed = true;
-  next_block();
+  const BlockSizes sizes{pairs, settings.warmup_steps, settings.measure_steps};
+  m_.activity.become(Doing::kMeasuring, Measuring{Interleaving(sizes)});
+  m_.out.changed = true;
+  return next_block();
 }
 
 // After each pair of blocks.
-void Tuning::judge_race() {
-  const Race race =
-      look(interleaving_->first(), interleaving_->second(), state_.noise, race_rules(state_, *interleaving_));
+Next Trying::judge_race() {
+  const Race race = look(blocks().first(), blocks().second(), m_.state.noise, race_rules(m_.state, blocks()));
   if (race.state == RaceState::kFaster) return conclude_trial(race, FailureReason::kNone);
   if (race.state == RaceState::kSlower)
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainTooSmall : FailureReason::kSlower);
   if (race.state != RaceState::kOpen)
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainNotSure : FailureReason::kSlower);
-  if (!enough_overhead_for_pair(state_, *interleaving_)) return conclude_trial(race, FailureReason::kOverhead);
-  if (!enough_steps_for_trial(state_) || !enough_walltime_for(1, state_, now_))
+  if (!enough_overhead_for_pair(m_.state, blocks())) return conclude_trial(race, FailureReason::kOverhead);
+  if (!enough_steps_for_trial(m_.state) || !enough_walltime_for(1, m_.state, m_.now))
     return conclude_trial(race, FailureReason::kGainNotSure);
-  out_.note("trial", "trial " + std::to_string(state_.trials.back().id) + ": not sure yet, " + words(race.ratio) +
-                         ": another pair of blocks");
-  next_block();
+  m_.out.note("trial", "trial " + std::to_string(m_.state.trials.back().id) + ": not sure yet, " + words(race.ratio) +
+                           ": another pair of blocks");
+  return next_block();
 }
 
-void Tuning::conclude_trial(const Race& race, const Reason& reason) {
-  if (const std::string why = clock_check_.contradiction(); !why.empty())
+Next Trying::conclude_trial(const Race& race, const Reason& reason) {
+  const Measuring& measured = *m_.activity.get<Measuring>();
+  if (const std::string why = measured.clock.contradiction(); !why.empty())
     return unbelievable(FailureReason::kClock, why);
-  Trial& trial = state_.trials.back();
-  trial.incumbent = summarize(interleaving_->first(), state_.noise);
-  trial.measured = summarize(interleaving_->second(), state_.noise);
+  TuningState& state = m_.state;
+  Trial& trial = state.trials.back();
+  trial.incumbent = summarize(measured.blocks.first(), state.noise);
+  trial.measured = summarize(measured.blocks.second(), state.noise);
   trial.ratio = race.ratio;
   trial.reason = reason;
-  trials_.set_state(TrialState::kMeasured);
+  m_.trials.set_state(TrialState::kMeasured);
   // A plan that was given up in its first block is known by that alone.
-  const Blocks whole = interleaving_->whole_second();
-  trials_.observe(trial.plan, whole.empty() ? trial.measured : summarize(whole, state_.noise));
-  state_.incumbent_measured = trial.incumbent;
-  state_.noise.learn_from_pairs(interleaving_->whole_first(), whole);
-  interleaving_.reset();
-  const bool adopt = race.state == RaceState::kFaster;
-  trial.state = adopt ? TrialState::kAdopted : TrialState::kRejected;
-  std::string consequence;
-  if (adopt) {
-    trial.break_even_steps = break_even_steps(trial.ratio, trial.incumbent.mean_ms, trial.switch_ms);
-    const std::string phases = trial.switch_phases.words();
-    consequence = "; the change, which took " + format_ms(trial.switch_ms) +
-                  (phases.empty() ? "" : " (" + phases + ")") + ", has paid after " +
-                  std::to_string(trial.break_even_steps) + " steps";
-    state_.replaced.push_back({state_.incumbent, state_.incumbent_predicted, trial.incumbent});
-    if (state_.replaced.size() > kReplaced) state_.replaced.erase(state_.replaced.begin());
-    hardware_.change_plan(1 / trial.ratio.ratio, 1 / trial.ratio.high, 1 / trial.ratio.low);
-    state_.incumbent = trial.plan;
-    state_.incumbent_predicted = trial.predicted;
-    state_.incumbent_measured = trial.measured;
-  } else {
-    consequence = ", " + reason.text();
-  }
-  out_.note("trial", "trial " + std::to_string(trial.id) + " " + std::string(to_string(trial.state)) + ": " +
-                         words(trial.ratio) + consequence);
-  out_.decide((adopt ? "adopt the plan of trial " : "reject the plan of trial ") + std::to_string(trial.id),
-              words(trial.ratio) + consequence);
+  const Blocks whole = measured.blocks.whole_second();
+  m_.trials.observe(trial.plan, whole.empty() ? trial.measured : summarize(whole, state.noise));
+  state.incumbent_measured = trial.incumbent;
+  state.noise.learn_from_pairs(measured.blocks.whole_first(), whole);
+  m_.activity.become(Doing::kNothing);
+  const bool adopted = race.state == RaceState::kFaster;
+  trial.state = adopted ? TrialState::kAdopted : TrialState::kRejected;
+  if (adopted) adopt(trial);
+  const std::string consequence = words(trial.ratio) + (adopted ? payback(trial) : ", " + reason.text());
+  const std::string id = std::to_string(trial.id);
+  m_.out.note("trial", "trial " + id + " " + std::string(to_string(trial.state)) + ": " + consequence);
+  m_.out.decide((adopted ? "adopt the plan of trial " : "reject the plan of trial ") + id, consequence);
   // The ranks may run it already, and must know that it is no trial's any more.
-  if (adopt && !state_.is_restarted() && running_.is(trial.plan))
-    out_.act(ProposePlan{state_.committed_epoch, trial.plan.json, true});
-  trials_.add_convergence(trial.id);
-  roll_back();
+  if (adopted && !state.is_restarted() && m_.running.is(trial.plan))
+    m_.out.act(ProposePlan{state.committed_epoch, trial.plan.json, true});
+  m_.trials.add_convergence(trial.id);
+  return {Next::kRollBack};
 }
 
-void Tuning::fail_trial(const Reason& reason, const std::string& message, bool blame_candidate) {
-  interleaving_.reset();
-  trials_.fail(reason, message, blame_candidate);
+void Trying::adopt(Trial& trial) {
+  TuningState& state = m_.state;
+  trial.break_even_steps = break_even_steps(trial.ratio, trial.incumbent.mean_ms, trial.switch_ms);
+  state.replaced.push_back({state.incumbent, state.incumbent_predicted, trial.incumbent});
+  if (state.replaced.size() > kReplaced) state.replaced.erase(state.replaced.begin());
+  m_.hardware.change_plan(1 / trial.ratio.ratio, 1 / trial.ratio.high, 1 / trial.ratio.low);
+  state.incumbent = trial.plan;
+  state.incumbent_predicted = trial.predicted;
+  state.incumbent_measured = trial.measured;
 }
 
-// Whether to try the plan was asked, and what the question was about has changed: the job goes on as in training.
-void Tuning::withdraw_question(const std::string& why) {
-  fail_trial(FailureReason::kWithdrawn, "approval is asked for no longer: " + why, false);
-  state_.conclusion = "trial " + std::to_string(state_.trials.back().id) + " was withdrawn: " + why;
-  state_.tuned_wall_ns = now_.wall.count();
-  enter(Phase::kTraining);
+void Trying::withdraw_question(const std::string& why) {
+  m_.fail_trial(FailureReason::kWithdrawn, "approval is asked for no longer: " + why, false);
+  m_.state.conclusion = "trial " + std::to_string(m_.state.trials.back().id) + " was withdrawn: " + why;
+  m_.state.tuned_wall_ns = m_.now.wall.count();
 }
 
 }  // namespace trimtab::coordinator

@@ -1,7 +1,11 @@
 #pragma once
 
 // The trials of a job, what they have measured and what is not tried any more: the persisted part of Trials. A plain
-// value.
+// value, which stays small however long the job is tuned.
+//
+// The latest trials are kept whole, and of the earlier ones those that something may still be asked of: the adopted
+// ones whose plans the job runs or may go back to, the best measured one, and the latest that ran out of memory. Of the
+// others the state keeps sums and hashes; the database has a row of each, without its plan.
 
 #include <cstdint>
 #include <limits>
@@ -9,13 +13,21 @@
 #include <vector>
 
 #include "schema/api/phase.hpp"
-#include "tuning/change/switch_phases.hpp"
+#include "tuning/change/change_phases.hpp"
 #include "tuning/search/planning.hpp"
 #include "tuning/trial/comparison.hpp"
 #include "tuning/trial/failure_reason.hpp"
-#include "tuning/trial/trial_history.hpp"
 
 namespace trimtab::coordinator {
+
+struct TuningState;
+
+inline constexpr std::size_t kTrialsKept = 32;         // the latest
+inline constexpr std::size_t kOutOfMemoryKept = 16;    // the latest of the earlier ones
+inline constexpr std::size_t kObservationsKept = 128;  // besides those of the initial plan and the incumbent
+inline constexpr std::size_t kPassedOverKept = 64;
+inline constexpr std::size_t kConvergenceKept = 512;  // then every other point goes
+inline constexpr std::size_t kFailedHashesKept = 4096;
 
 struct Trial {
   std::int32_t id = 0;
@@ -31,7 +43,7 @@ struct Trial {
   Measured measured;
   Ratio ratio;
   double switch_ms = 0;          // of the change to it that took longest
-  SwitchPhases switch_phases{};  // of that change
+  ChangePhases change_phases{};  // of that change
   std::int64_t begun_step = 0;   // of the job
   std::int32_t steps = 0;        // spent on it, warm-up and incumbent's blocks included
   // What it cost beyond the incumbent's steps: changes of plan, new launches and steps that were lost and run again,
@@ -60,10 +72,38 @@ struct Convergence {
   double best_predicted_ms = 0;
 };
 
+// Of the trials that the state has no more.
+struct ForgottenTrials {
+  std::int32_t adopted = 0;
+  std::int32_t rejected = 0;
+  std::int32_t failed = 0;
+  double overhead_ms = 0;
+  std::vector<std::string> tried;  // hashes of those since the last drift
+
+  [[nodiscard]] std::int32_t count() const { return adopted + rejected + failed; }
+};
+
+// What the database still knows of one.
+struct EarlierTrial {
+  std::int32_t id = 0;
+  std::string state;
+  std::string reason;
+  std::string plan_hash;
+  double predicted_ms = 0;
+  double measured_ms = 0;  // 0 = not measured
+};
+
+// A plan and what was known of it; one that an adoption took the place of is gone back to when the adopted one fails.
+struct Replaced {
+  PlanText plan;
+  Predicted predicted;
+  Measured measured;
+};
+
 struct TrialRecords {
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-  std::vector<Trial> trials;  // those that are kept (trial_history.hpp), the latest last
+  std::vector<Trial> trials;  // those that are kept, the latest last
   ForgottenTrials forgotten;
   std::vector<PassedOver> passed_over;
   std::vector<MeasuredPlan> observations;
@@ -74,6 +114,30 @@ struct TrialRecords {
   std::int32_t trials_before_tuning = 0;  // ids up to here were made before tuning last began
   std::vector<Convergence> convergence;
 
+  PlanText initial;
+  PlanText incumbent;
+  Predicted initial_predicted;
+  Predicted incumbent_predicted;
+  Measured initial_measured;
+  Measured incumbent_measured;
+  std::vector<Replaced> replaced;  // by the adoptions that led to the incumbent, the latest last
+  PairNoise noise;
+  std::int64_t measured_step = 0;  // when the plan was measured that tuning began from
+  std::int32_t comparisons_begun = 0;
+  Measured final_initial;
+  Measured final_adopted;
+  Ratio final_ratio;
+  bool compared = false;
+  // The incumbent that tuning again began from, and what is adopted since beside it; without a plan: the job was not
+  // tuned again, on the nodes that it has.
+  Replaced retuned_from;
+  Ratio retuned_ratio;
+  bool retuned_compared = false;
+
+  // What the adopted plan is compared with at the end: the initial one, or the one that tuning again began from.
+  [[nodiscard]] bool compares_initial() const { return retuned_from.plan.empty(); }
+  [[nodiscard]] const PlanText& compared_plan() const { return compares_initial() ? initial : retuned_from.plan; }
+  [[nodiscard]] std::string compared_word() const { return compares_initial() ? "initial" : "former"; }
   [[nodiscard]] bool has_trial() const;  // the last trial is still going on
   // Ids count from 1.
   [[nodiscard]] std::int32_t trials_begun() const { return trials.empty() ? 0 : trials.back().id; }
@@ -84,5 +148,8 @@ struct TrialRecords {
   // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.
   [[nodiscard]] bool was_tried(const std::string& plan_hash) const;
 };
+
+// The trials that are forgotten, without their plans: for the database.
+[[nodiscard]] std::vector<Trial> forget_old_trials(TuningState& state);
 
 }  // namespace trimtab::coordinator

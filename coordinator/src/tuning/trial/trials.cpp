@@ -68,7 +68,7 @@ void Trials::change(std::vector<Trial> trials) {
   std::ranges::move(trials, std::back_inserter(changed_));
 }
 
-const Trial& Trials::begin(const Candidate& candidate) {
+const Trial& Trials::begin(const PricedPlan& candidate) {
   Trial trial;
   trial.id = view_.state.trials_begun() + 1;
   trial.plan = candidate.plan;
@@ -88,7 +88,7 @@ void Trials::set_state(TrialState state) {
   out_.changed = true;
 }
 
-void Trials::changed_to_candidate(double ms, const SwitchPhases& phases) {
+void Trials::changed_to_candidate(double ms, const ChangePhases& phases) {
   to_candidate_ = ToCandidate{ms, phases, {}};
   take_change(*to_candidate_);
   set_state(TrialState::kWarming);
@@ -99,7 +99,7 @@ void Trials::take_change(const ToCandidate& change) {
   Trial& trial = records_.trials.back();
   if (change.ms < trial.switch_ms) return;
   trial.switch_ms = change.ms;
-  trial.switch_phases = change.phases;
+  trial.change_phases = change.phases;
 }
 
 // A step of the candidate's block that follows a change to it: what is slow until warm-up has ended is part of what the

@@ -31,11 +31,11 @@ class Trials {
   void add_convergence(std::int32_t trial);
 
   // The latest trial: it begins, goes on and ends. REQUIRES, but for begin(): it goes on.
-  const Trial& begin(const Candidate& candidate);
+  const Trial& begin(const PricedPlan& candidate);
   void start() { to_candidate_.reset(); }
   void set_state(TrialState state);
   // The ranks have changed to its plan.
-  void changed_to_candidate(double ms, const SwitchPhases& phases);
+  void changed_to_candidate(double ms, const ChangePhases& phases);
   // A step of the candidate's block. `done`: its blocks, where the step was the last of one. What follows a change and
   // is slow until warm-up has ended is part of what the change costs.
   void add_candidate_step(bool warmup, double wall_ms, const Blocks* done);
@@ -53,7 +53,7 @@ class Trials {
   // A change to the trial's candidate whose block is not complete yet.
   struct ToCandidate {
     double ms = 0;
-    SwitchPhases phases;
+    ChangePhases phases;
     std::vector<double> warm_up_ms;  // by step
   };
   struct Blamed {

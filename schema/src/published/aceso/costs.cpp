@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "schema/hash64.hpp"
+#include "published/measured.hpp"
 
 namespace trimtab::published {
 
@@ -18,13 +18,6 @@ constexpr const char* kSource = "import:microsoft/SuperScaler@53d0036";
 constexpr const char* kAuthors =
     "G. Liu, Y. Miao, Z. Lin, X. Shi, S. Maleki, F. Yang, Y. Bao, S. Wang: Aceso, EuroSys'24, "
     "doi 10.1145/3627703.3629554";
-constexpr double kGib = 1073741824;
-
-Statistics one(std::int64_t value) {
-  Statistics statistics;
-  statistics.add(value);
-  return statistics;
-}
 
 // Equal for operators of equal shape: everything that was measured, in a fixed order.
 using Signature = std::set<std::tuple<std::string, std::int32_t, std::int32_t, bool, OperatorMeasurement>>;
@@ -38,51 +31,36 @@ Signature signature_of(const ProfiledOperator& op) {
 }
 
 void add_operator(std::vector<Cost>& costs, const std::string& cost_key, const OperatorRow& row) {
-  const OperatorMeasurement& measured = row.measured;
+  const OperatorMeasurement& of = row.measured;
   const auto ns = [](double us) { return static_cast<std::int64_t>(std::llround(us * 1000)); };
   const std::pair<CostKind, std::int64_t> values[] = {
-      {CostKind::kOperatorForward, ns(measured.forward_us)},
-      {CostKind::kOperatorBackward, ns(measured.backward_us)},
-      {CostKind::kOperatorStoredBytes, measured.stored},
-      {CostKind::kOperatorInputBytes, measured.input},
-      {CostKind::kOperatorOutputBytes, measured.output},
-      {CostKind::kOperatorParameterBytes, measured.parameters},
-      {CostKind::kOperatorForwardReserveBytes, measured.forward_reserve},
-      {CostKind::kOperatorBackwardReserveBytes, measured.backward_reserve},
+      {CostKind::kOperatorForward, ns(of.forward_us)},
+      {CostKind::kOperatorBackward, ns(of.backward_us)},
+      {CostKind::kOperatorStoredBytes, of.stored},
+      {CostKind::kOperatorInputBytes, of.input},
+      {CostKind::kOperatorOutputBytes, of.output},
+      {CostKind::kOperatorParameterBytes, of.parameters},
+      {CostKind::kOperatorForwardReserveBytes, of.forward_reserve},
+      {CostKind::kOperatorBackwardReserveBytes, of.backward_reserve},
   };
   for (const auto& [kind, value] : values) {
-    CostKey key{kind, cost_key, row.dtype, row.samples, row.tp, row.alternate ? "alternate" : "default", 0, 0, ""};
-    costs.push_back({std::move(key), one(value)});
+    costs.push_back(measured(operator_key(kind, cost_key, row.dtype, row.samples, row.tp), value));
+    if (row.alternate) costs.back().key.sharding = "alternate";
   }
 }
 
 // Collectives that were not measured stay missing.
 void add_collective(std::vector<Cost>& costs, const CollectiveRow& row) {
   if (!row.measured) return;
-  CostKey key{CostKind::kCollective, row.primitive, row.dtype, 0, 1, "default", row.bytes,
-              row.group_size,        "intra_node"};
-  costs.push_back({std::move(key), one(std::llround(row.us * 1000))});
+  costs.push_back(measured(link_key(CostKind::kCollective, row.primitive, row.dtype, row.bytes, row.group_size, false),
+                           std::llround(row.us * 1000)));
 }
 
 // From the published bandwidth, which has more digits than the published time.
 void add_transfer(std::vector<Cost>& costs, const TransferRow& row) {
   const double ns = static_cast<double>(row.bytes) / (row.gib_per_s * kGib) * 1e9;
-  CostKey key{CostKind::kPointToPoint,
-              "send_recv",
-              "",
-              0,
-              1,
-              "default",
-              row.bytes,
-              0,
-              row.inter_node ? "inter_node" : "intra_node"};
-  costs.push_back({std::move(key), one(std::llround(ns))});
-}
-
-std::string digest(const std::vector<Cost>& costs) {
-  std::string text;
-  for (const Cost& cost : costs) text += describe(cost.key) + "=" + cost.statistics.encode() + "\n";
-  return hash64_hex(text);
+  costs.push_back(
+      measured(link_key(CostKind::kPointToPoint, "send_recv", "", row.bytes, 0, row.inter_node), std::llround(ns)));
 }
 
 // A folder that somebody's own run of the profiler filled has its name alone.
@@ -173,7 +151,7 @@ Result<std::vector<ProfileCosts>> aceso_costs(const AcesoTables& tables, const P
     for (const TransferRow& row : tables.transfers) {
       if (row.database == name.database) add_transfer(published.costs, row);
     }
-    const bool own = std::find(tables.own.begin(), tables.own.end(), name.database) != tables.own.end();
+    const bool own = std::ranges::count(tables.own, name.database) > 0;
     published.fingerprint = own ? own_fingerprint(name, published.costs) : fingerprint_of(name, published.costs);
     published.source = own ? "import:aceso" : kSource;
     published.origin = "import:aceso/" + hash(published.fingerprint);

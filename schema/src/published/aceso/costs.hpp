@@ -1,18 +1,12 @@
 #pragma once
 
-// Aceso's measured rows as costs.
+// Aceso's measured rows as costs, and its settings as models and clusters.
 //
 // Profiles of different sizes time the same collective differently (two sizes' own runs), so each (database, model,
 // size) has a fingerprint of its own. Operators whose measurements are equal throughout have equal shapes (the
 // publisher measured one of them and repeated its row) and share a cost key.
 
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "published/aceso/tables.hpp"
-#include "schema/published.hpp"
 
 namespace trimtab::published {
 
@@ -37,5 +31,10 @@ struct ProfileCosts {
 // One for each (database, model, size) in `tables`, in that order. Fails when rows of one profile differ in dtype.
 [[nodiscard]] Result<std::vector<ProfileCosts>> aceso_costs(const AcesoTables& tables,
                                                             const ProfiledOperators& operators);
+
+// Fills in models, clusters and remarks. `costs` are those of the same tables.
+[[nodiscard]] Status add_aceso_models(const AcesoTables& tables, const ProfiledOperators& operators, Published& out);
+[[nodiscard]] Status add_aceso_clusters(const AcesoTables& tables, const std::vector<ProfileCosts>& costs,
+                                        Published& out);
 
 }  // namespace trimtab::published

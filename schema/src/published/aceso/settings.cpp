@@ -1,9 +1,7 @@
-#include "published/aceso/settings.hpp"
-
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
+
+#include "published/aceso/tables.hpp"
 
 namespace trimtab::published {
 
@@ -16,36 +14,36 @@ struct KnownModel {
   const char* profile_model;
   const char* profile_size;
   std::int32_t layers;
-  std::int64_t sequence, decoder_sequence, hidden, ffn_hidden, heads, head_channels, vocabulary;
+  TransformerSizes sizes;
   std::int32_t nodes, devices_per_node;
 };
 
 // "scale-layer" and T5-22B repeat the layers of a profile that another size has.
 constexpr KnownModel kKnown[] = {
-    {"gpt", "350M", "gpt", "350M", 24, 2048, 0, 1024, 4096, 16, 64, 51200, 1, 1},
-    {"gpt", "1_3B", "gpt", "1_3B", 24, 2048, 0, 2048, 8192, 32, 64, 51200, 1, 4},
-    {"gpt", "2_6B", "gpt", "2_6B", 32, 2048, 0, 2560, 10240, 32, 80, 51200, 1, 8},
-    {"gpt", "6_7B", "gpt", "6_7B", 32, 2048, 0, 4096, 16384, 32, 128, 51200, 2, 8},
-    {"gpt", "13B", "gpt", "13B", 40, 2048, 0, 5120, 20480, 40, 128, 51200, 4, 8},
-    {"t5", "770M", "t5", "770M", 24, 2048, 512, 1024, 4096, 16, 64, 30592, 1, 1},
-    {"t5", "3B", "t5", "3B", 24, 2048, 512, 1024, 16384, 32, 128, 30592, 1, 4},
-    {"t5", "6B", "t5", "6B", 24, 2048, 512, 1024, 32768, 64, 128, 30592, 1, 8},
-    {"t5", "11B", "t5", "11B", 24, 2048, 512, 1024, 65536, 128, 128, 30592, 2, 8},
-    {"t5", "22B", "t5", "11B", 48, 2048, 512, 1024, 65536, 128, 128, 30592, 4, 8},
-    {"resnet", "500M", "resnet", "500M", 0, 0, 0, 0, 0, 0, 0, 0, 1, 1},
-    {"resnet", "1B", "resnet", "1B", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-    {"resnet", "2B", "resnet", "2B", 0, 0, 0, 0, 0, 0, 0, 0, 1, 4},
-    {"resnet", "4B", "resnet", "4B", 0, 0, 0, 0, 0, 0, 0, 0, 1, 8},
-    {"resnet", "6_8B", "resnet", "6_8B", 0, 0, 0, 0, 0, 0, 0, 0, 2, 8},
-    {"resnet", "13B", "resnet", "13B", 0, 0, 0, 0, 0, 0, 0, 0, 4, 8},
-    {"scale-layer", "8layers", "gpt", "scale-layer", 8, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "16layers", "gpt", "scale-layer", 16, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "32layers", "gpt", "scale-layer", 32, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "64layers", "gpt", "scale-layer", 64, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "128layers", "gpt", "scale-layer", 128, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "256layers", "gpt", "scale-layer", 256, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "512layers", "gpt", "scale-layer", 512, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
-    {"scale-layer", "1024layers", "gpt", "scale-layer", 1024, 2048, 0, 512, 2048, 8, 64, 51200, 1, 8},
+    {"gpt", "350M", "gpt", "350M", 24, {2048, 0, 1024, 4096, 16, 64, 51200}, 1, 1},
+    {"gpt", "1_3B", "gpt", "1_3B", 24, {2048, 0, 2048, 8192, 32, 64, 51200}, 1, 4},
+    {"gpt", "2_6B", "gpt", "2_6B", 32, {2048, 0, 2560, 10240, 32, 80, 51200}, 1, 8},
+    {"gpt", "6_7B", "gpt", "6_7B", 32, {2048, 0, 4096, 16384, 32, 128, 51200}, 2, 8},
+    {"gpt", "13B", "gpt", "13B", 40, {2048, 0, 5120, 20480, 40, 128, 51200}, 4, 8},
+    {"t5", "770M", "t5", "770M", 24, {2048, 512, 1024, 4096, 16, 64, 30592}, 1, 1},
+    {"t5", "3B", "t5", "3B", 24, {2048, 512, 1024, 16384, 32, 128, 30592}, 1, 4},
+    {"t5", "6B", "t5", "6B", 24, {2048, 512, 1024, 32768, 64, 128, 30592}, 1, 8},
+    {"t5", "11B", "t5", "11B", 24, {2048, 512, 1024, 65536, 128, 128, 30592}, 2, 8},
+    {"t5", "22B", "t5", "11B", 48, {2048, 512, 1024, 65536, 128, 128, 30592}, 4, 8},
+    {"resnet", "500M", "resnet", "500M", 0, {}, 1, 1},
+    {"resnet", "1B", "resnet", "1B", 0, {}, 0, 0},
+    {"resnet", "2B", "resnet", "2B", 0, {}, 1, 4},
+    {"resnet", "4B", "resnet", "4B", 0, {}, 1, 8},
+    {"resnet", "6_8B", "resnet", "6_8B", 0, {}, 2, 8},
+    {"resnet", "13B", "resnet", "13B", 0, {}, 4, 8},
+    {"scale-layer", "8layers", "gpt", "scale-layer", 8, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "16layers", "gpt", "scale-layer", 16, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "32layers", "gpt", "scale-layer", 32, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "64layers", "gpt", "scale-layer", 64, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "128layers", "gpt", "scale-layer", 128, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "256layers", "gpt", "scale-layer", 256, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "512layers", "gpt", "scale-layer", 512, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
+    {"scale-layer", "1024layers", "gpt", "scale-layer", 1024, {2048, 0, 512, 2048, 8, 64, 51200}, 1, 8},
 };
 constexpr Bytes kSearchedMemory = Bytes{28000} << 20;  // of a V100, as the search scripts limit it
 constexpr std::int64_t kMostOperators = 200000;        // more would not fit into a model document
@@ -66,7 +64,7 @@ ProfiledSizes profiled_sizes(const AcesoTables& tables) {
     const bool whole = row.tp == 1 && !row.alternate;
     if (whole && of.unsharded.insert(row.op).second) of.order.push_back(row.op);
     of.samples.insert(row.samples);
-    const bool own = std::find(tables.own.begin(), tables.own.end(), row.profile.database) != tables.own.end();
+    const bool own = std::ranges::count(tables.own, row.profile.database) > 0;
     of.published = of.published || (row.profile.database == "eurosys" && !own);
   }
   return sizes;
@@ -172,17 +170,9 @@ class SettingMaker {
     Setting setting;
     setting.microbatches.assign(profiled.samples.begin(), profiled.samples.end());
     setting.nodes = 0;
-    if (known != nullptr) {
-      setting.sequence = known->sequence;
-      setting.decoder_sequence = known->decoder_sequence;
-      setting.hidden = known->hidden;
-      setting.ffn_hidden = known->ffn_hidden;
-      setting.heads = known->heads;
-      setting.head_channels = known->head_channels;
-      setting.vocabulary = known->vocabulary;
-    }
+    if (known != nullptr) static_cast<TransformerSizes&>(setting) = known->sizes;
     if (known != nullptr && profiled.published) {
-      const bool resnet = known->hidden == 0;
+      const bool resnet = known->sizes.hidden == 0;
       setting.microbatches = resnet ? std::vector<std::int32_t>{16, 32, 48, 64} : std::vector<std::int32_t>{1, 2, 4, 8};
       setting.nodes = known->nodes;
       setting.devices_per_node = known->devices_per_node;

@@ -4,14 +4,9 @@
 // neutral form, whose files are checked against each other, too. Source: Liu et al., "Aceso: Efficient Parallel DNN
 // Training through Iterative Bottleneck Alleviation", EuroSys'24, and its artifact.
 
-#include <array>
 #include <compare>
-#include <cstdint>
-#include <string>
-#include <vector>
 
-#include "base/result.hpp"
-#include "base/units.hpp"
+#include "schema/published.hpp"
 
 namespace trimtab::published {
 
@@ -65,18 +60,17 @@ struct TransferRow {
   double gib_per_s = 0;
 };
 
+// Of a transformer; what a family does not have is 0.
+struct TransformerSizes {
+  std::int64_t sequence = 0, decoder_sequence = 0, hidden = 0, ffn_hidden = 0, heads = 0, head_channels = 0;
+  std::int64_t vocabulary = 0;
+};
+
 // A model and where it trains: a setting whose search was published (a row of models.csv), or what was said of a
-// profile. What a family does not have is 0, and nodes are 0 where the cluster is not known.
-struct Setting {
+// profile. Nodes are 0 where the cluster is not known.
+struct Setting : TransformerSizes {
   std::string model;
   std::string size;
-  std::int64_t sequence = 0;
-  std::int64_t decoder_sequence = 0;
-  std::int64_t hidden = 0;
-  std::int64_t ffn_hidden = 0;
-  std::int64_t heads = 0;
-  std::int64_t head_channels = 0;
-  std::int64_t vocabulary = 0;
   std::string dtype;
   std::int32_t operators = 0;
   std::int32_t nodes = 1;
@@ -111,6 +105,23 @@ struct AcesoTables {
   std::vector<std::string> own;  // databases that the authors did not publish: somebody ran their profiler
 };
 
+// Our neutral tables, and whether a directory with these names holds them.
 [[nodiscard]] Result<AcesoTables> read_aceso_tables(const std::string& directory);
+[[nodiscard]] bool holds_neutral_aceso_tables(const std::vector<std::string>& names);
+
+// The folders that Aceso's own profiler writes, as published: MODEL_SIZE_mbsM_tpT_algoA.csv for the operators,
+// prim_MODEL_SIZE_PRIMITIVE_Ngpus.csv for the collectives, p2p_intra_node.csv and p2p_inter_node.csv for the links, and
+// the profiler's caches (*.pkl) for the digits that the tables lack. Source: microsoft/SuperScaler, branch EuroSys24AE,
+// profiler/ (what writes them) and search/ (what reads them). Everything that was measured: operators, collectives,
+// transfers. Settings and lists of operators are left empty. A directory that has the authors' published link tables is
+// called by their testbed, any other by its own name.
+[[nodiscard]] Result<AcesoTables> read_aceso_folders(const std::vector<std::string>& directories,
+                                                     std::vector<std::string>& remarks);
+
+// Fills in tables.settings and tables.lists for what Aceso's profiler measured. Its tables name a model and a size; the
+// layers, the batch and the machines of the authors' own sizes are those that their profiler and search scripts state,
+// and of any other size what the caller says. What neither knows stays without documents, and a remark says what to
+// say.
+void add_aceso_settings(AcesoTables& tables, const ProfileSupplement& supplement, std::vector<std::string>& remarks);
 
 }  // namespace trimtab::published

@@ -1,17 +1,15 @@
 #include "published/galvatron/costs.hpp"
 
 #include <cmath>
-#include <map>
 #include <set>
 #include <tuple>
 
-#include "schema/hash64.hpp"
+#include "published/measured.hpp"
 
 namespace trimtab::published {
 
 namespace {
 
-constexpr double kMib = 1048576;
 constexpr std::int64_t kShortMessage = 1024;  // the ends of a line of bytes
 constexpr std::int64_t kLongMessage = std::int64_t{1} << 34;
 constexpr std::int32_t kManySamples = 1024;                       // the far end of a line of samples
@@ -20,31 +18,13 @@ constexpr const char* kAuthors =
     "Y. Wang, Y. Jiang, X. Miao, F. Fu, S. Zhu, X. Nie, Y. Tu, B. Cui: Galvatron, PVLDB 16(3) 2022, and Galvatron-BMW, "
     "TKDE 2024";
 
-Statistics one(double value) {
-  Statistics statistics;
-  statistics.add(std::llround(value));
-  return statistics;
+Cost one(CostKey key, double value) {
+  return measured(std::move(key), std::llround(value));
 }
 
 // What Galvatron's rules make of a measurement.
 Cost by_rule(CostKey key, double value) {
-  return {std::move(key), one(value), CostSource{CostSource::Kind::kEstimated}};
-}
-
-CostKey link_key(CostKind kind, std::string subject, std::int64_t bytes, std::int32_t group, bool inter_node) {
-  return {kind, std::move(subject), "", 0, 1, "default", bytes, group, inter_node ? "inter_node" : "intra_node"};
-}
-
-CostKey layer_key(CostKind kind, const std::string& subject, const std::string& dtype, std::int32_t samples,
-                  std::int32_t tp) {
-  return {kind, subject, dtype, samples, tp, "default", 0, 0, ""};
-}
-
-CostKey process_key() {
-  CostKey key;
-  key.kind = CostKind::kProcessBytes;
-  key.subject = "process";
-  return key;
+  return measured(std::move(key), std::llround(value), CostSource{CostSource::Kind::kEstimated});
 }
 
 // Whether the group spans nodes: neighbours only where it is larger than one, strided ranks where there are several.
@@ -62,9 +42,9 @@ void add_line(std::vector<Cost>& costs, const std::string& subject, const Galvat
   for (const std::int64_t bytes : {kShortMessage, kLongMessage}) {
     const double volume = 2 * (ranks - 1) / ranks * static_cast<double>(bytes) / kMib;
     const auto input = static_cast<std::int64_t>(static_cast<double>(bytes) * input_share);
-    CostKey key = link_key(CostKind::kCollective, subject, input, row.group_size, spans_nodes(row));
+    CostKey key = link_key(CostKind::kCollective, subject, "", input, row.group_size, spans_nodes(row));
     const double ns = row.ms_per_mib * volume * share * 1e6;
-    costs.push_back(share < 1 ? by_rule(std::move(key), ns) : Cost{std::move(key), one(ns)});
+    costs.push_back(share < 1 ? by_rule(std::move(key), ns) : one(std::move(key), ns));
   }
 }
 
@@ -78,7 +58,7 @@ std::string all_reduce_subject(const GalvatronAllReduce& row) {
 void add_overlap(std::vector<Cost>& costs, const GalvatronAllReduce& row, double slowdown) {
   for (const CostKind kind : {CostKind::kOverlapComputation, CostKind::kOverlapCommunication}) {
     costs.push_back(
-        {link_key(kind, "all_reduce", kLongMessage, row.group_size, spans_nodes(row)), one(slowdown * 1e6)});
+        one(link_key(kind, "all_reduce", "", kLongMessage, row.group_size, spans_nodes(row)), slowdown * 1e6));
   }
 }
 
@@ -98,9 +78,9 @@ void add_transfer(std::vector<Cost>& costs, const GalvatronTransfer& row) {
   for (const std::int64_t bytes : {kShortMessage, kLongMessage}) {
     const double ns = row.ms_per_mib * static_cast<double>(bytes) / kMib * 1e6;
     const std::string subject = "send_recv.pp" + std::to_string(row.pipeline);
-    costs.push_back({link_key(CostKind::kCollective, subject, bytes, row.pipeline, row.shape.nodes > 1), one(ns)});
+    costs.push_back(one(link_key(CostKind::kCollective, subject, "", bytes, row.pipeline, row.shape.nodes > 1), ns));
     if (row.pipeline != 2) continue;  // two stages: every pair of neighbours, over the slowest link
-    costs.push_back({link_key(CostKind::kPointToPoint, "send_recv", bytes, 0, row.shape.nodes > 1), one(ns)});
+    costs.push_back(one(link_key(CostKind::kPointToPoint, "send_recv", "", bytes, 0, row.shape.nodes > 1), ns));
   }
 }
 
@@ -111,8 +91,8 @@ void add_layer_time(std::vector<Cost>& costs, const GalvatronLayerTime& row) {
   if (!row.sequence.empty()) subject += "-s" + row.sequence;
   subject += "@" + std::to_string(row.source);
   const auto add = [&](std::int32_t samples) {
-    costs.push_back({layer_key(CostKind::kOperatorForward, subject, "bfloat16", samples, 1),
-                     one(row.ms_per_sample * samples * 1e6)});
+    costs.push_back(one(operator_key(CostKind::kOperatorForward, subject, "bfloat16", samples, 1),
+                        row.ms_per_sample * samples * 1e6));
   };
   if (row.batch > 0) return add(row.batch);
   add(1);
@@ -124,27 +104,14 @@ void add_layer_memory(std::vector<Cost>& costs, const GalvatronLayerMemory& row)
   if (row.sequence > 0) subject += "-s" + std::to_string(row.sequence);
   if (row.sequence_parallel) subject += "-sp";
   subject += "@" + std::to_string(row.source);
-  for (int i = 0; i < kGalvatronDegrees; ++i) {
-    if (row.activation_mib[i] <= 0) continue;
-    costs.push_back(
-        {layer_key(CostKind::kOperatorStoredBytes, subject, "bfloat16", 1, 1 << i), one(row.activation_mib[i] * kMib)});
+  const auto add = [&](CostKind kind, std::int32_t tp, double mib) {
+    costs.push_back(one(operator_key(kind, subject, "bfloat16", 1, tp), mib * kMib));
+  };
+  for (std::size_t i = 0; i < row.activation_mib.size(); ++i) {
+    if (row.activation_mib[i] > 0) add(CostKind::kOperatorStoredBytes, 1 << i, row.activation_mib[i]);
   }
-  costs.push_back(
-      {layer_key(CostKind::kOperatorParameterBytes, subject, "bfloat16", 1, 1), one(row.parameter_mib * kMib / 2)});
-  if (row.recomputed_mib > 0) {
-    costs.push_back(
-        {layer_key(CostKind::kOperatorInputBytes, subject, "bfloat16", 1, 1), one(row.recomputed_mib * kMib)});
-  }
-}
-
-// Neighbours of one stage on the whole cluster; 0 where nobody measured them.
-double neighbours_ms_per_mib(const GalvatronTables& tables, const std::string& commit, const GalvatronShape& shape,
-                             std::int32_t ranks) {
-  for (const GalvatronAllReduce& row : tables.all_reduces) {
-    const bool here = tables.sources.at(row.source).commit == commit && row.shape == shape;
-    if (here && row.pipeline == 1 && row.group_size == ranks && row.consecutive) return row.ms_per_mib;
-  }
-  return 0;
+  add(CostKind::kOperatorParameterBytes, 1, row.parameter_mib / 2);
+  if (row.recomputed_mib > 0) add(CostKind::kOperatorInputBytes, 1, row.recomputed_mib);
 }
 
 // Forward times by count of samples: what was measured, or the ends of a line.
@@ -160,17 +127,17 @@ void add_searched_layer(std::vector<Cost>& costs, const GalvatronTables& tables,
   const double width = layer.dtype == "float32" ? 4 : 2;
   const double reductions = layer.kind == "decoder_layer" ? 3 : 2;  // in a forward pass, and again in a backward
   const double output = static_cast<double>(layer.sequence * layer.hidden) * width;
-  for (int i = 0; i < kGalvatronDegrees; ++i) {
+  for (std::size_t i = 0; i < layer.activation_mib.size(); ++i) {
     const std::int32_t tp = 1 << i;
     if (tp > shape.nodes * shape.devices_per_node || (tp > 1 && layer.activation_mib[i] <= 0)) continue;
     const double link = tp == 1 ? 0 : neighbours_ms_per_mib(tables, layer.commit, shape, tp);
     const double volume_mib = 2.0 * (tp - 1) / tp * output / kMib;
     for (const auto& [samples, ms] : forward_times(layer)) {
       const auto add = [&, many = samples](CostKind kind, double value) {
-        if (value > 0) costs.push_back({layer_key(kind, layer.cost_key, layer.dtype, many, tp), one(value)});
+        if (value > 0) costs.push_back(one(operator_key(kind, layer.cost_key, layer.dtype, many, tp), value));
       };
       const auto add_by_rule = [&, many = samples](CostKind kind, double value) {
-        if (value > 0) costs.push_back(by_rule(layer_key(kind, layer.cost_key, layer.dtype, many, tp), value));
+        if (value > 0) costs.push_back(by_rule(operator_key(kind, layer.cost_key, layer.dtype, many, tp), value));
       };
       add(CostKind::kOperatorStoredBytes, layer.activation_mib[i] * kMib * samples);
       const double kept = layer.recomputed_mib > 0 ? layer.recomputed_mib * kMib : output;
@@ -183,12 +150,6 @@ void add_searched_layer(std::vector<Cost>& costs, const GalvatronTables& tables,
       add_by_rule(CostKind::kOperatorBackward, (2 * forward + communication) * 1e6);
     }
   }
-}
-
-std::string digest(const std::vector<Cost>& costs) {
-  std::string text;
-  for (const Cost& cost : costs) text += describe(cost.key) + "=" + cost.statistics.encode() + "\n";
-  return hash64_hex(text);
 }
 
 Fingerprint fingerprint_of(const GalvatronProfile& profile, const std::string& date, const std::vector<Cost>& costs) {
@@ -239,17 +200,13 @@ GalvatronLayer paper_layer(const GalvatronTables& tables, const GalvatronPaperLa
   layer.hidden = row.hidden;
   layer.ms_per_sample = row.ms_per_sample;
   layer.parameter_mib = row.parameter_mib;
-  std::copy(std::begin(row.activation_mib), std::end(row.activation_mib), layer.activation_mib);
+  layer.activation_mib = row.activation_mib;
   layer.source = row.source;
   layer.commit = tables.sources.at(row.source).commit;
   return layer;
 }
 
 }  // namespace
-
-double pair_ms_per_mib(const GalvatronTables& tables, const std::string& commit, const GalvatronShape& shape) {
-  return neighbours_ms_per_mib(tables, commit, shape, 2);
-}
 
 Result<std::vector<GalvatronLayer>> galvatron_layers(const GalvatronTables& tables) {
   std::vector<GalvatronLayer> layers;
@@ -275,7 +232,7 @@ Result<std::vector<GalvatronLayer>> galvatron_layers(const GalvatronTables& tabl
       layer.hidden = hidden;
       layer.ms_per_sample = time.ms_per_sample;
       layer.parameter_mib = row.parameter_mib;
-      std::copy(std::begin(row.activation_mib), std::end(row.activation_mib), layer.activation_mib);
+      layer.activation_mib = row.activation_mib;
       layer.recomputed_mib = row.recomputed_mib;
       layer.source = row.source;
       layer.commit = commit;
@@ -316,9 +273,8 @@ Result<std::vector<GalvatronProfile>> galvatron_costs(const GalvatronTables& tab
     add_transfer(profile_of(row.source, row.shape, true).published.costs, row);
   }
   for (const GalvatronCollective& row : tables.collectives) {
-    profile_of(row.source, row.shape, true)
-        .published.costs.push_back(
-            {link_key(CostKind::kCollective, row.primitive, row.bytes, row.group_size, false), one(row.ms * 1e6)});
+    const CostKey key = link_key(CostKind::kCollective, row.primitive, "", row.bytes, row.group_size, false);
+    profile_of(row.source, row.shape, true).published.costs.push_back(one(key, row.ms * 1e6));
   }
   // A model's rows belong to every cluster that their commit measured, or stand alone.
   const auto each_profile = [&](std::int32_t source, const auto& add) {
@@ -343,7 +299,7 @@ Result<std::vector<GalvatronProfile>> galvatron_costs(const GalvatronTables& tab
   for (auto& [key, profile] : profiles) {
     PublishedCosts& published = profile.published;
     if (profile.has_links) {
-      published.costs.push_back({process_key(), one(static_cast<double>(kContextBytes))});
+      published.costs.push_back(measured(operator_key(CostKind::kProcessBytes, "process", "", 0, 1), kContextBytes));
     }
     std::string date;
     for (const auto& [number, source] : tables.sources) {

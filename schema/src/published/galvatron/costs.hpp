@@ -8,14 +8,7 @@
 // price them: a backward pass takes two forwards; tensor parallelism shares the time and adds its all-reduces; an
 // all-gather or a reduce-scatter is half an all-reduce.
 
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "published/galvatron/tables.hpp"
-#include "schema/published.hpp"
 
 namespace trimtab::published {
 
@@ -29,7 +22,7 @@ struct GalvatronLayer {
   double ms_per_sample = 0;
   std::map<std::int32_t, double> ms_at;  // of so many samples together; empty: a line by ms_per_sample
   double parameter_mib = 0;              // as float32
-  double activation_mib[kGalvatronDegrees] = {};
+  GalvatronActivations activation_mib{};
   double recomputed_mib = 0;
   std::int32_t source = 1;
   std::string commit;  // of its source
@@ -49,8 +42,25 @@ struct GalvatronProfile {
 [[nodiscard]] Result<std::vector<GalvatronProfile>> galvatron_costs(const GalvatronTables& tables,
                                                                     const std::vector<GalvatronLayer>& layers);
 
-// ms per MiB that a rank sends in an all-reduce of neighbours of one node; 0 where nobody measured it.
-[[nodiscard]] double pair_ms_per_mib(const GalvatronTables& tables, const std::string& commit,
-                                     const GalvatronShape& shape);
+// ms per MiB that a rank sends in an all-reduce of so many neighbours of one stage on the whole cluster; 0 where nobody
+// measured it.
+[[nodiscard]] double neighbours_ms_per_mib(const GalvatronTables& tables, const std::string& commit,
+                                           const GalvatronShape& shape, std::int32_t ranks);
+
+// As operators of a model document. `index`: of the layer in its model.
+[[nodiscard]] Operator galvatron_operator(const GalvatronLayer& layer, std::int32_t index);
+
+// `layers` and a model beside it with what its layers stand between, for cost models that know operators alone: an
+// embedding and a head with the published states and activations. REQUIRES: at least one layer, and model.galvatron.
+void add_galvatron_models(Model layers, Published& out);
+
+// What was measured of links as a cluster document. `memory`: of each device.
+[[nodiscard]] Cluster galvatron_cluster(const GalvatronTables& tables, const GalvatronProfile& profile, Bytes memory);
+
+// Models and clusters of Galvatron's published settings, and remarks: those of the paper's Tables II and III, and the
+// models that the second version came with on the clusters that it measured. `layers` and `profiles` are those of the
+// same tables.
+[[nodiscard]] Status add_galvatron_documents(const GalvatronTables& tables, const std::vector<GalvatronLayer>& layers,
+                                             const std::vector<GalvatronProfile>& profiles, Published& out);
 
 }  // namespace trimtab::published

@@ -1,6 +1,7 @@
 #include "published/galvatron/folder.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "documents/json_reader.hpp"
@@ -17,6 +18,109 @@ constexpr std::int32_t kSource = 1;
 constexpr std::int32_t kMostKinds = 100;
 constexpr IntegerLimits kHidden{1, 1 << 24, "a number of elements between 1 and 16777216"};
 constexpr IntegerLimits kLayers{1, 200000, "a number of layers between 1 and 200000"};
+
+// What is left of a name, taken from the front.
+class Words {
+ public:
+  explicit Words(std::string_view text) : rest_(text) {}
+  bool literal(std::string_view word) {
+    if (!rest_.starts_with(word)) return false;
+    rest_.remove_prefix(word.size());
+    return true;
+  }
+  bool number(std::int32_t low, std::int32_t& value) {
+    std::int32_t read = 0;
+    const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), read);
+    if (failure != std::errc{} || read < low) return false;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    value = read;
+    return true;
+  }
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+  [[nodiscard]] bool empty() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+// "1nodes_8gpus_per_node".
+bool take_shape(Words& words, GalvatronShape& shape) {
+  return words.number(1, shape.nodes) && words.literal("nodes_") && words.number(1, shape.devices_per_node) &&
+         words.literal("gpus_per_node");
+}
+
+bool is_precision(std::string_view word) {
+  return word == "bf16" || word == "fp16" || word == "fp32";
+}
+
+// "2048", "4096_mlp"; "[512,512]" of several kinds of layers becomes "512-512".
+bool read_sequence(std::string_view text, std::string& sequence) {
+  const bool several = text.starts_with('[') && text.ends_with(']') && text.size() > 2;
+  if (several) text = text.substr(1, text.size() - 2);
+  sequence = std::string(text);
+  if (several) std::replace(sequence.begin(), sequence.end(), ',', '-');
+  return fit_for_a_file_name(sequence);
+}
+
+// "layertype_0_bsz8_seq2048", "layertype_other_bsz8_seq[512,512]".
+struct GalvatronTimeKey {
+  int kind = -1;  // -1: embedding and head, "other"
+  std::int32_t batch = 0;
+  std::string sequence;  // "2048", "512-512"; empty = not said
+};
+
+// False where the name is not of this form. `prefix`: "allreduce_bandwidth", "computation_profiling".
+bool parse_hardware_file(std::string_view name, std::string_view prefix, GalvatronShape& shape) {
+  Words words(name);
+  return words.literal(prefix) && words.literal("_") && take_shape(words, shape) && words.rest() == ".json";
+}
+
+bool parse_model_file(std::string_view name, std::string_view prefix, GalvatronModelFile& file) {
+  Words words(name);
+  if (!words.literal(prefix) || !words.literal("_") || !words.rest().ends_with(".json")) return false;
+  std::string_view rest = words.rest();
+  rest.remove_suffix(5);
+  const std::size_t end = rest.find('_');
+  if (end == std::string_view::npos || !is_precision(rest.substr(0, end))) return false;
+  file.precision = std::string(rest.substr(0, end));
+  rest.remove_prefix(end + 1);
+  if (rest.ends_with("_all")) rest.remove_suffix(4);
+  file.model = std::string(rest);
+  return fit_for_a_file_name(file.model);
+}
+
+bool parse_plan_file(std::string_view name, GalvatronPlanFile& file) {
+  constexpr std::string_view kPrefix = "galvatron_config_";
+  const std::size_t nodes = name.find("nodes_");
+  // The end of the name tells plans apart and may have brackets.
+  const auto printed = [](char c) { return c > ' ' && c <= '~'; };
+  if (!name.starts_with(kPrefix) || !name.ends_with(".json") || nodes == std::string_view::npos) return false;
+  if (!std::all_of(name.begin(), name.end(), printed)) return false;
+  const std::size_t end = name.rfind('_', nodes);
+  if (end == std::string_view::npos || end < kPrefix.size()) return false;
+  file.model = std::string(name.substr(kPrefix.size(), end - kPrefix.size()));
+  Words words(name.substr(end + 1));
+  return take_shape(words, file.shape) && words.literal("_") && words.number(1, file.gib) && words.literal("GB_") &&
+         fit_for_a_file_name(file.model);
+}
+
+bool parse_time_key(std::string_view key, GalvatronTimeKey& parsed) {
+  Words words(key);
+  if (!words.literal("layertype_")) return false;
+  std::int32_t kind = -1;
+  if (words.literal("other")) {
+    // Some versions number the ends, too: "layertype_other_0_bsz8".
+    Words numbered = words;
+    std::int32_t number = 0;
+    if (numbered.literal("_") && numbered.number(0, number)) words = numbered;
+  } else if (!words.number(0, kind)) {
+    return false;
+  }
+  parsed.kind = kind;
+  if (words.literal("_bsz") && !words.number(1, parsed.batch)) return false;
+  if (words.empty()) return true;
+  return words.literal("_seq") && read_sequence(words.rest(), parsed.sequence);
+}
 
 double bounded(const JsonReader& in, double most, bool above_0) {
   const double value = in.number();
@@ -192,7 +296,7 @@ class FolderReader {
         return in.refuse("expected members called layertype_I_bszB_seqS, layertype_other_bszB_seqS or layernum[...]");
       }
       std::vector<GalvatronTime>& times = model.times[parsed.kind];
-      const bool again = std::any_of(times.begin(), times.end(), [&](const GalvatronTime& one) {
+      const bool again = std::ranges::any_of(times, [&](const GalvatronTime& one) {
         return one.batch == parsed.batch && one.sequence == parsed.sequence;
       });
       if (again) return in.refuse("the same batch and sequence for a second time");
@@ -206,11 +310,10 @@ class FolderReader {
   }
 
   // Of a rank count: "1", "2", ... as text.
-  static int degree_of(const std::string& text) {
-    for (int i = 0; i < kGalvatronDegrees; ++i) {
-      if (text == std::to_string(1 << i)) return i;
-    }
-    return -1;
+  static std::size_t degree_of(const std::string& text) {
+    std::size_t degree = 0;
+    while (degree < kGalvatronDegrees && text != std::to_string(1 << degree)) ++degree;
+    return degree;
   }
 
   static GalvatronSizes sizes_of(const JsonReader& in) {
@@ -219,10 +322,10 @@ class FolderReader {
     const JsonReader kept = in.at("tp_activation_per_bsz_dict");
     kept.each_member([&](const std::string& ranks, const JsonReader& value) {
       const double mib = bounded(value, kMaxMib, false);
-      const int degree = degree_of(ranks);
+      const std::size_t degree = degree_of(ranks);
       if (ranks == "checkpoint") {
         sizes.recomputed_mib = mib;
-      } else if (degree >= 0) {
+      } else if (degree < sizes.activation_mib.size()) {
         sizes.activation_mib[degree] = mib;
       } else {
         value.refuse("expected counts of ranks (1, 2, 4, 8, 16) and checkpoint");
@@ -266,8 +369,9 @@ class FolderReader {
     } else if (rest == "other_memory_pp_off" || rest == "other_memory_pp_on_first" ||
                rest == "other_memory_pp_on_last") {
       by_sequence(in, "model_states", [&](const std::string& sequence, const JsonReader& one) {
-        model.ends.push_back({std::string(rest.substr(kOther.size())), shared, sequence,
-                              of_one_rank(one.at("model_states")), of_one_rank(one.at("activation"))});
+        const double states = of_one_rank(one.at("model_states"));
+        const GalvatronEnds memory{states, of_one_rank(one.at("activation"))};
+        model.ends.push_back({std::string(rest.substr(kOther.size())), shared, sequence, memory});
       });
     } else {
       in.refuse("expected members called layertype_I, other_memory_... or P_T_D (raw readings)");
@@ -309,10 +413,7 @@ class FolderReader {
         directory_ +
         ": expected files that Galvatron's profilers write (allreduce_bandwidth_1nodes_8gpus_per_node.json, "
         "computation_profiling_bf16_MODEL_all.json and their like), found " +
-        (names.empty() ? "an empty directory"
-                       : "none among " + std::to_string(names.size()) + " names, of which the first is " +
-                             quoted_text(names.front())) +
-        "; give galvatron/profile_hardware/hardware_configs and a model's configs directory");
+        none_among(names) + "; give galvatron/profile_hardware/hardware_configs and a model's configs directory");
   }
 
   GalvatronFolders& folders_;

@@ -6,11 +6,6 @@
 // PKU-DAIR/Hetu-Galvatron, the profilers that write them and the search that reads them, of all its versions from 2.0
 // on.
 
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "published/galvatron/tables.hpp"
 
 namespace trimtab::published {
@@ -26,18 +21,6 @@ struct GalvatronPlanFile {
   GalvatronShape shape;
   std::int32_t gib = 0;
 };
-// False where the name is not of this form. `prefix`: "allreduce_bandwidth", "computation_profiling".
-[[nodiscard]] bool parse_hardware_file(std::string_view name, std::string_view prefix, GalvatronShape& shape);
-[[nodiscard]] bool parse_model_file(std::string_view name, std::string_view prefix, GalvatronModelFile& file);
-[[nodiscard]] bool parse_plan_file(std::string_view name, GalvatronPlanFile& file);
-
-// "layertype_0_bsz8_seq2048", "layertype_other_bsz8_seq[512,512]".
-struct GalvatronTimeKey {
-  int kind = -1;  // -1: embedding and head, "other"
-  std::int32_t batch = 0;
-  std::string sequence;  // "2048", "512-512"; empty = not said
-};
-[[nodiscard]] bool parse_time_key(std::string_view key, GalvatronTimeKey& parsed);
 
 struct GalvatronTime {
   std::int32_t batch = 0;  // 0: of any
@@ -47,16 +30,15 @@ struct GalvatronTime {
 struct GalvatronSizes {
   bool sequence_parallel = false;
   std::string sequence;
-  double parameter_mib = 0;                       // as float32, one rank
-  double activation_mib[kGalvatronDegrees] = {};  // per sample; 0 = not there
+  double parameter_mib = 0;  // as float32, one rank
+  GalvatronActivations activation_mib{};
   double recomputed_mib = 0;
 };
 struct GalvatronEndSizes {
   std::string where;  // "pp_off", "pp_on_first", "pp_on_last"
   bool sequence_parallel = false;
   std::string sequence;
-  double states_mib = 0;  // of one vocabulary rank
-  double activation_mib = 0;
+  GalvatronEnds memory;  // of one vocabulary rank
 };
 
 // What was profiled of one model in one directory.
@@ -84,10 +66,13 @@ struct GalvatronFolders {
   std::vector<GalvatronPlanned> plans;
 };
 
-// Whether a directory with these names holds our neutral tables instead.
-[[nodiscard]] bool holds_neutral_galvatron_tables(const std::vector<std::string>& names);
-
 [[nodiscard]] Result<GalvatronFolders> read_galvatron_folders(const std::vector<std::string>& directories,
                                                               std::vector<std::string>& remarks);
+
+// Costs and documents from them. A model without a document (its layers, width or batch are said nowhere) still has its
+// costs, and a remark says what to say. `remarks`: of what was read.
+[[nodiscard]] Result<Published> galvatron_from_folders(const GalvatronFolders& folders,
+                                                       const ProfileSupplement& supplement,
+                                                       std::vector<std::string> remarks);
 
 }  // namespace trimtab::published

@@ -1,20 +1,72 @@
-#include "published/galvatron/models.hpp"
-
 #include <algorithm>
+#include <cctype>
 #include <charconv>
-#include <optional>
+#include <filesystem>
 #include <set>
-#include <utility>
 
 #include "published/galvatron/costs.hpp"
-#include "published/galvatron/known.hpp"
-#include "published/galvatron/operators.hpp"
+#include "published/galvatron/folder.hpp"
+#include "published/text_file.hpp"
 
 namespace trimtab::published {
 
 namespace {
 
 constexpr std::int32_t kManySamples = 1024;  // the far end of a line of samples
+
+// A model that Galvatron came with, as its model configurations state it.
+struct GalvatronKnownModel {
+  std::string name;
+  std::int64_t sequence;             // 0: as the profile says
+  std::vector<std::int64_t> hidden;  // of each kind of layer
+  std::vector<std::int32_t> layers;  // likewise
+};
+
+// Null where it is not one of them.
+const GalvatronKnownModel* galvatron_known_model(const std::string& name) {
+  // model_configs/ of the newest version, meta_configs/ and the READMEs of the versions before.
+  static const std::vector<GalvatronKnownModel> kModels{
+      {"gpt-0.3b", 1024, {1024}, {24}},
+      {"gpt-1.5b", 1024, {1600}, {48}},
+      {"gpt-2.7b", 2048, {2560}, {32}},
+      {"gpt-6.7b", 2048, {4096}, {32}},
+      {"gpt2-small", 0, {768}, {12}},
+      {"gpt2-xl", 0, {1600}, {48}},
+      {"llama-7b", 2048, {4096}, {32}},
+      {"llama-13b", 0, {5120}, {40}},
+      {"llama2-7b", 0, {4096}, {32}},
+      {"llama2-70b", 0, {8192}, {80}},
+      {"baichuan-7b", 2048, {4096}, {32}},
+      {"mistral-7b", 0, {4096}, {32}},
+      {"mixtral-8x7b", 0, {4096}, {32}},
+      {"qwen2.5-7b", 0, {3584}, {28}},
+      {"qwen2.5-72b", 0, {8192}, {80}},
+      {"t5-3B", 0, {1024, 1024}, {24, 24}},
+      {"swin-huge", 0, {320, 640, 1280, 2560}, {2, 2, 42, 2}},
+  };
+  const auto found = std::ranges::find(kModels, name, &GalvatronKnownModel::name);
+  return found == kModels.end() ? nullptr : &*found;
+}
+
+// "gpt" of ".../models/gpt/configs"; empty elsewhere.
+std::string galvatron_directory_family(const std::string& directory) {
+  std::error_code failure;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(directory, failure);
+  if (path.filename() != "configs") return "";
+  const std::string family = path.parent_path().filename().string();
+  return fit_for_a_file_name(family) ? family : "";
+}
+
+// By the model's name, or that of the directory that its files lie in ("models/bert_hf/configs").
+GalvatronFamily galvatron_family(const std::string& model, const std::string& directory) {
+  std::string text = galvatron_directory_family(directory) + " " + model;
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  if (has("bert")) return GalvatronFamily::kBert;
+  if (has("t5")) return GalvatronFamily::kT5;
+  if (has("swin")) return GalvatronFamily::kSwin;
+  return has("vit") ? GalvatronFamily::kVit : GalvatronFamily::kGpt;
+}
 
 // The digits behind `word`, "hidden4096_head32_seqlen2048"; 0 where there are none.
 std::int64_t number_in(const std::string& text, const std::string& word) {
@@ -167,15 +219,11 @@ class ModelMaker {
     return {};
   }
 
-  [[nodiscard]] const GalvatronKnownModel* known_of(const GalvatronProfiled& profiled) const {
-    return galvatron_known_model(profiled.model);
-  }
-
   [[nodiscard]] std::int64_t hidden_of(const GalvatronProfiled& profiled, std::size_t kind) const {
     if (supplement_.hidden > 0) return supplement_.hidden;
     if (profiled.hidden > 0) return profiled.hidden;
     if (const std::int64_t named = number_in(profiled.model, "hidden"); named > 0) return named;
-    const GalvatronKnownModel* const known = known_of(profiled);
+    const GalvatronKnownModel* const known = galvatron_known_model(profiled.model);
     return known != nullptr && kind < known->hidden.size() ? known->hidden[kind] : 0;
   }
 
@@ -207,7 +255,7 @@ class ModelMaker {
       const GalvatronSizes* const row = sizes == profiled.sizes.end() ? nullptr : row_of(sizes->second, length);
       if (row != nullptr) {
         layer.parameter_mib = row->parameter_mib;
-        std::copy(std::begin(row->activation_mib), std::end(row->activation_mib), layer.activation_mib);
+        layer.activation_mib = row->activation_mib;
         layer.recomputed_mib = row->recomputed_mib;
       }
       made.kinds.push_back(std::move(layer));
@@ -232,7 +280,7 @@ class ModelMaker {
     }
     const GalvatronEndSizes* row = row_of(rows, made.sequence);
     if (row == nullptr && rows.size() == 1) row = &rows.front();  // of several kinds of layers together
-    return row == nullptr ? GalvatronEnds{} : GalvatronEnds{row->states_mib, row->activation_mib};
+    return row == nullptr ? GalvatronEnds{} : row->memory;
   }
 
   // Embedding and head were timed together. Galvatron gives each a half.
@@ -252,7 +300,7 @@ class ModelMaker {
       end.ms_per_sample = both.ms_per_sample / 2;
       end.ms_at = both.ms_at;
       for (auto& [samples, ms] : end.ms_at) ms /= 2;
-      std::fill(std::begin(end.activation_mib), std::end(end.activation_mib), 0);
+      end.activation_mib = {};
       end.activation_mib[0] = head ? last.activation_mib : std::max(0.0, whole.activation_mib - last.activation_mib);
       end.recomputed_mib = 0;
       layers_.push_back(std::move(end));
@@ -278,7 +326,7 @@ class ModelMaker {
     if (!supplement_.layers.empty()) return supplement_.layers;
     if (made.kinds.size() == 1 && made.profiled->layers > 0) return {made.profiled->layers};
     if (made.kinds.size() == 1 && !plans.empty()) return {plans.front()->layers};
-    const GalvatronKnownModel* const known = known_of(*made.profiled);
+    const GalvatronKnownModel* const known = galvatron_known_model(made.profiled->model);
     return known == nullptr ? std::vector<std::int32_t>{} : known->layers;
   }
 
@@ -291,8 +339,7 @@ class ModelMaker {
                     (made.kinds.size() == 1 ? " count" : " counts"));
     }
     const auto lacks = [&](auto field) {
-      return std::any_of(made.kinds.begin(), made.kinds.end(),
-                         [&](const GalvatronLayer& layer) { return layer.*field <= 0; });
+      return std::ranges::any_of(made.kinds, [&](const GalvatronLayer& layer) { return layer.*field <= 0; });
     };
     if (lacks(&GalvatronLayer::hidden)) say.emplace_back("--hidden-size");
     if (lacks(&GalvatronLayer::sequence)) say.emplace_back("--sequence-length");
@@ -334,10 +381,7 @@ class ModelMaker {
     facts.first = end_of(made, "pp_on_first");
     facts.last = end_of(made, "pp_on_last");
     model.galvatron = facts;
-    Model whole = with_galvatron_ends(model);
-    const std::string whole_name = whole.name;
-    out_.models.push_back({made.name + ".json", std::move(model)});
-    out_.models.push_back({whole_name + ".json", std::move(whole)});
+    add_galvatron_models(std::move(model), out_);
     add_clusters(made, plans);
   }
 
@@ -361,7 +405,7 @@ class ModelMaker {
            galvatron_cluster(folders_.hardware, *profile, bytes)});
     }
     if (!settings.empty()) return;
-    const bool links = std::any_of(profiles_.begin(), profiles_.end(), [](const auto& one) { return one.has_links; });
+    const bool links = std::ranges::any_of(profiles_, &GalvatronProfile::has_links);
     out_.remarks.push_back(made.name + ": no cluster document: " +
                            (links ? "no plan says its devices' memory; say --device-memory"
                                   : "give the directory of its hardware, too (hardware_configs)"));

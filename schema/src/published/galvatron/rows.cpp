@@ -1,7 +1,4 @@
-#include <array>
-#include <functional>
-#include <set>
-#include <tuple>
+#include <algorithm>
 
 #include "published/csv_table.hpp"
 #include "published/galvatron/tables.hpp"
@@ -18,14 +15,6 @@ constexpr std::array<const char*, kGalvatronDegrees> kDegreeColumns{"act_MB_per_
 constexpr const char* kVolumeColumn = "ms_per_MB_of_2(n-1)/n_volume";
 
 using Sources = std::map<std::int32_t, GalvatronSource>;
-
-// Reads DIRECTORY/NAME row by row.
-Status each_row(const std::string& directory, const std::string& name, std::vector<std::string_view> columns,
-                const std::function<void(CsvRow&)>& visit) {
-  TRIMTAB_TRY(TextFile file, read_text_file(directory, name));
-  TRIMTAB_TRY(const CsvTable table, CsvTable::open(std::move(file), std::move(columns)));
-  return table.each(visit);
-}
 
 std::int32_t source_of(CsvRow& row, const Sources& sources) {
   const std::int32_t source = row.integer32("src", 1);
@@ -72,7 +61,7 @@ Status read_all_reduces(const std::string& directory, GalvatronTables& tables) {
     value.shape = shape_of(row);
     value.pipeline = pipeline;
     value.group_size = group_of(row, value.shape);
-    value.consecutive = row.choice("consecutive_ranks", {"0", "1"}) == 1;
+    value.consecutive = row.flag("consecutive_ranks");
     value.ms_per_mib = ms_per_mib;
     tables.all_reduces.push_back(value);
   };
@@ -149,10 +138,16 @@ Status read_layer_times(const std::string& directory, GalvatronTables& tables) {
       });
 }
 
-void read_activations(CsvRow& row, int degrees, double* activation) {
-  for (int i = 0; i < degrees; ++i)
-    activation[i] = number_or_0(row, kDegreeColumns[static_cast<std::size_t>(i)], kMaxMib);
+GalvatronActivations read_activations(CsvRow& row, std::size_t degrees) {
+  GalvatronActivations activation{};
+  for (std::size_t i = 0; i < degrees; ++i) activation[i] = number_or_0(row, kDegreeColumns[i], kMaxMib);
   if (!row.failed() && activation[0] <= 0) row.fail(kDegreeColumns[0], "a number above 0");
+  return activation;
+}
+
+GalvatronEnds read_ends(CsvRow& row, std::string_view states, std::string_view activation) {
+  const double states_mib = row.number(states, 0, kMaxMib);
+  return {states_mib, row.number(activation, 0, kMaxMib)};
 }
 
 Status read_layer_memory(const std::string& directory, GalvatronTables& tables) {
@@ -167,75 +162,58 @@ Status read_layer_memory(const std::string& directory, GalvatronTables& tables) 
         value.family = row.name("family");
         value.model = row.name("model");
         value.layer_type = row.name("layertype");
-        value.sequence_parallel = row.choice("megatron_sp", {"0", "1"}) == 1;
+        value.sequence_parallel = row.flag("megatron_sp");
         value.sequence = integer_or_0(row, "seq");
         value.parameter_mib = positive(row, "param_MB_fp32", kMaxMib);
-        read_activations(row, 4, value.activation_mib);
+        value.activation_mib = read_activations(row, 4);
         value.recomputed_mib = number_or_0(row, "act_MB_per_sample_ckpt", kMaxMib);
         tables.layer_memory.push_back(std::move(value));
       });
 }
 
 Status read_end_memory(const std::string& directory, GalvatronTables& tables) {
-  return each_row(
-      directory, "model_embed_head_memory.csv",
-      {"src", "family", "model", "where", "megatron_sp", "seq", "vocab_tp", "model_states_MB",
-       "activation_MB_per_sample"},
-      [&](CsvRow& row) {
-        const std::int32_t source = source_of(row, tables.sources);
-        const bool plain = row.choice("megatron_sp", {"0", "1"}) == 0 && row.empty("seq") && row.empty("vocab_tp");
-        tables.end_memory.push_back({source, row.name("family"), row.name("model"), row.name("where"), plain,
-                                     row.number("model_states_MB", 0, kMaxMib),
-                                     row.number("activation_MB_per_sample", 0, kMaxMib)});
-      });
+  return each_row(directory, "model_embed_head_memory.csv",
+                  {"src", "family", "model", "where", "megatron_sp", "seq", "vocab_tp", "model_states_MB",
+                   "activation_MB_per_sample"},
+                  [&](CsvRow& row) {
+                    const std::int32_t source = source_of(row, tables.sources);
+                    const bool plain = !row.flag("megatron_sp") && row.empty("seq") && row.empty("vocab_tp");
+                    tables.end_memory.push_back({source, row.name("family"), row.name("model"), row.name("where"),
+                                                 plain, read_ends(row, "model_states_MB", "activation_MB_per_sample")});
+                  });
 }
 
+struct EndColumns {
+  std::string_view states, activation;
+  GalvatronEnds GalvatronPaperLayer::*ends;
+};
+constexpr EndColumns kEnds[] = {
+    {"other_model_states_MB_8gpu", "other_act_MB_per_sample_8gpu", &GalvatronPaperLayer::node},
+    {"other16_pp_off_ms", "other16_pp_off_act", &GalvatronPaperLayer::whole},
+    {"other16_first_ms", "other16_first_act", &GalvatronPaperLayer::first},
+    {"other16_last_ms", "other16_last_act", &GalvatronPaperLayer::last}};
+
 Status read_paper_layers(const std::string& directory, GalvatronTables& tables) {
-  return each_row(directory, "model_v1_paper_profiles.csv",
-                  {"src",
-                   "model",
-                   "layertype",
-                   "precision",
-                   "seq",
-                   "hidden",
-                   "forward_ms_per_layer_per_sample",
-                   "param_MB",
-                   kDegreeColumns[0],
-                   kDegreeColumns[1],
-                   kDegreeColumns[2],
-                   kDegreeColumns[3],
-                   kDegreeColumns[4],
-                   "other_model_states_MB_8gpu",
-                   "other_act_MB_per_sample_8gpu",
-                   "other16_pp_off_ms",
-                   "other16_pp_off_act",
-                   "other16_first_ms",
-                   "other16_first_act",
-                   "other16_last_ms",
-                   "other16_last_act",
-                   "extra_overhead_ms"},
-                  [&](CsvRow& row) {
-                    check_precision(row, "fp32");
-                    GalvatronPaperLayer value;
-                    value.source = source_of(row, tables.sources);
-                    value.model = row.name("model");
-                    value.layer_type = row.name("layertype");
-                    value.sequence = row.integer("seq", 1, 1 << 24);
-                    value.hidden = row.integer("hidden", 1, 1 << 24);
-                    value.ms_per_sample = positive(row, "forward_ms_per_layer_per_sample", kMaxMs);
-                    value.parameter_mib = positive(row, "param_MB", kMaxMib);
-                    read_activations(row, kGalvatronDegrees, value.activation_mib);
-                    value.node_states_mib = row.number("other_model_states_MB_8gpu", 0, kMaxMib);
-                    value.node_activation_mib = row.number("other_act_MB_per_sample_8gpu", 0, kMaxMib);
-                    value.whole_states_mib = row.number("other16_pp_off_ms", 0, kMaxMib);
-                    value.whole_activation_mib = row.number("other16_pp_off_act", 0, kMaxMib);
-                    value.first_states_mib = row.number("other16_first_ms", 0, kMaxMib);
-                    value.first_activation_mib = row.number("other16_first_act", 0, kMaxMib);
-                    value.last_states_mib = row.number("other16_last_ms", 0, kMaxMib);
-                    value.last_activation_mib = row.number("other16_last_act", 0, kMaxMib);
-                    value.overhead_ms = row.number("extra_overhead_ms", 0, kMaxMs);
-                    tables.paper_layers.push_back(std::move(value));
-                  });
+  std::vector<std::string_view> columns{
+      "src", "model", "layertype", "precision", "seq", "hidden", "forward_ms_per_layer_per_sample", "param_MB"};
+  columns.insert(columns.end(), kDegreeColumns.begin(), kDegreeColumns.end());
+  for (const EndColumns& one : kEnds) columns.insert(columns.end(), {one.states, one.activation});
+  columns.emplace_back("extra_overhead_ms");
+  return each_row(directory, "model_v1_paper_profiles.csv", columns, [&](CsvRow& row) {
+    check_precision(row, "fp32");
+    GalvatronPaperLayer value;
+    value.source = source_of(row, tables.sources);
+    value.model = row.name("model");
+    value.layer_type = row.name("layertype");
+    value.sequence = row.integer("seq", 1, 1 << 24);
+    value.hidden = row.integer("hidden", 1, 1 << 24);
+    value.ms_per_sample = positive(row, "forward_ms_per_layer_per_sample", kMaxMs);
+    value.parameter_mib = positive(row, "param_MB", kMaxMib);
+    value.activation_mib = read_activations(row, kGalvatronDegrees);
+    for (const EndColumns& one : kEnds) value.*one.ends = read_ends(row, one.states, one.activation);
+    value.overhead_ms = row.number("extra_overhead_ms", 0, kMaxMs);
+    tables.paper_layers.push_back(std::move(value));
+  });
 }
 
 }  // namespace
@@ -252,6 +230,13 @@ Result<GalvatronTables> read_galvatron_tables(const std::string& directory) {
   TRIMTAB_TRY_STATUS(read_end_memory(directory, tables));
   TRIMTAB_TRY_STATUS(read_paper_layers(directory, tables));
   return tables;
+}
+
+bool holds_neutral_galvatron_tables(const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [](std::string_view name) {
+    if (name.ends_with(".gz")) name.remove_suffix(3);
+    return name == "sources.csv" || (name.ends_with(".csv") && (name.starts_with("hw_") || name.starts_with("model_")));
+  });
 }
 
 }  // namespace trimtab::published

@@ -4,12 +4,10 @@
 // Wang, Jiang, Miao, Fu et al., "Galvatron" (PVLDB 16(3), 2022) and "Improving Automatic Parallel Training via Balanced
 // Memory Workload Optimization" (TKDE 2024), and the repositories that `sources` names.
 
-#include <cstdint>
+#include <array>
 #include <map>
-#include <string>
-#include <vector>
 
-#include "base/result.hpp"
+#include "schema/published.hpp"
 
 namespace trimtab::published {
 
@@ -68,7 +66,8 @@ struct GalvatronLayerTime {
   double ms_per_sample = 0;
 };
 
-inline constexpr int kGalvatronDegrees = 5;  // tensor parallelism of 1, 2, 4, 8 and 16 ranks
+inline constexpr int kGalvatronDegrees = 5;                          // tensor parallelism of 1, 2, 4, 8 and 16 ranks
+using GalvatronActivations = std::array<double, kGalvatronDegrees>;  // MiB per sample; 0 = not there
 
 struct GalvatronLayerMemory {
   std::int32_t source = 0;
@@ -77,20 +76,19 @@ struct GalvatronLayerMemory {
   std::string layer_type;
   bool sequence_parallel = false;
   std::int32_t sequence = 0;
-  double parameter_mib = 0;                       // as float32, one rank
-  double activation_mib[kGalvatronDegrees] = {};  // per sample; 0 = not published
-  double recomputed_mib = 0;                      // kept per sample where the layer is recomputed
+  double parameter_mib = 0;  // as float32, one rank
+  GalvatronActivations activation_mib{};
+  double recomputed_mib = 0;  // kept per sample where the layer is recomputed
 };
 
-// Embedding and head: states in MiB, activations in MiB per sample.
+// Embedding and head.
 struct GalvatronEndMemory {
   std::int32_t source = 0;
   std::string family;
   std::string model;
   std::string where;  // "pp_off", "pp_on_first", "pp_on_last"
   bool plain = true;  // no sequence parallelism, one rank per vocabulary, the model's own sequence
-  double states_mib = 0;
-  double activation_mib = 0;
+  GalvatronEnds memory;
 };
 
 // The models of the paper, as the search scripts of its time state them.
@@ -102,11 +100,8 @@ struct GalvatronPaperLayer {
   std::int64_t hidden = 0;
   double ms_per_sample = 0;
   double parameter_mib = 0;
-  double activation_mib[kGalvatronDegrees] = {};
-  double node_states_mib = 0, node_activation_mib = 0;  // embedding and head on one node
-  double whole_states_mib = 0, whole_activation_mib = 0;
-  double first_states_mib = 0, first_activation_mib = 0;
-  double last_states_mib = 0, last_activation_mib = 0;
+  GalvatronActivations activation_mib{};
+  GalvatronEnds node, whole, first, last;  // as in GalvatronFacts
   double overhead_ms = 0;
 };
 
@@ -122,6 +117,8 @@ struct GalvatronTables {
   std::vector<GalvatronPaperLayer> paper_layers;
 };
 
+// Our neutral tables, and whether a directory with these names holds them.
 [[nodiscard]] Result<GalvatronTables> read_galvatron_tables(const std::string& directory);
+[[nodiscard]] bool holds_neutral_galvatron_tables(const std::vector<std::string>& names);
 
 }  // namespace trimtab::published

@@ -16,7 +16,8 @@ namespace trimtab::tuner {
 
 namespace aceso {
 class Tables;
-}
+struct Profile;
+}  // namespace aceso
 
 class AcesoCostModel final : public CostModel {
  public:
@@ -38,6 +39,8 @@ class AcesoCostModel final : public CostModel {
 
  private:
   AcesoCostModel() = default;
+  [[nodiscard]] static Result<AcesoCostModel> build(std::shared_ptr<const Model> model, const Cluster& cluster,
+                                                    const aceso::Profile& profile);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<const Cluster> cluster_;

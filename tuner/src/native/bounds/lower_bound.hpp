@@ -3,9 +3,7 @@
 // A time that no plan of a space is faster than, under the native model. Pure.
 
 #include "native/step/native_evaluator.hpp"
-#include "plan/plan_space.hpp"
 #include "pricing/bounds.hpp"
-#include "tuner/cost_model.hpp"
 
 namespace trimtab::tuner {
 
@@ -13,7 +11,8 @@ namespace trimtab::tuner {
 // - all operators' computing shared by all devices at each operator's best count of samples; the one operator that
 //   takes longest on as many replicas as it may have; one microbatch through every operator in turn. 0 when no operator
 //   is priced completely;
-// - where the space is not too large, the least of bound_program.hpp over all microbatches: the pipeline's filling and
+// - where the space is not too large, the least of a program over (stages, devices, operators) over all microbatches:
+// the pipeline's filling and
 //   draining, transfers, memory and the recompute that it forces, the optimizer, and, where a stage has one split,
 //   gradient synchronization.
 class NativeBounds final : public Bounds {

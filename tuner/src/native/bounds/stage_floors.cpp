@@ -1,12 +1,6 @@
 #include "native/bounds/stage_floors.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-
 #include "native/costs/operator_traits.hpp"
-#include "native/stage/transfer.hpp"
 #include "native/step/priced_plan.hpp"
 
 namespace trimtab::tuner {
@@ -54,9 +48,7 @@ bool alone_between_reduces(const CostTable::Tables& tables, const PlanSpace& spa
 SplitsOfCounts splits_of_counts(const Model& model, const PlanSpace& space, std::int32_t microbatch) {
   SplitsOfCounts of;
   for (std::int32_t count = 1; count <= space.devices; ++count) {
-    if (!space.device_counts.empty() &&
-        !std::binary_search(space.device_counts.begin(), space.device_counts.end(), count))
-      continue;
+    if (!space.device_counts.empty() && !std::ranges::binary_search(space.device_counts, count)) continue;
     std::vector<Split> splits = space.splits(model, microbatch, count);
     if (splits.empty()) continue;
     add_partial_shards(splits);
@@ -273,8 +265,8 @@ double SummedStageFloors::counted_beyond(const PlacedStage& place) const {
     output = std::max(output, choice.output);
   double tied_bytes = 0;
   for (const TiedParameters& tied : tables_.model.tied_parameters) {
-    const auto inside = std::count_if(tied.operators.begin(), tied.operators.end(),
-                                      [&](std::int32_t op) { return place.begin <= op && op < place.end; });
+    const auto inside =
+        std::ranges::count_if(tied.operators, [&](std::int32_t op) { return place.begin <= op && op < place.end; });
     if (inside > 1 && !tied.copied) tied_bytes += static_cast<double>((inside - 1) * tied.bytes);
   }
   return place.held * output + tied_bytes * choices.tied_states;
@@ -386,7 +378,7 @@ TransferFloors::TransferFloors(const NativeCostModel& cost_model, const PlanSpac
     auto& sides = sides_[devices];
     for (const Split& split : of) {
       const std::pair side(split.dp, split.tp);
-      if (std::find(sides.begin(), sides.end(), side) == sides.end()) sides.push_back(side);
+      if (std::ranges::find(sides, side) == sides.end()) sides.push_back(side);
     }
   }
 }

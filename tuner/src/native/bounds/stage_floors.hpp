@@ -1,15 +1,9 @@
 #pragma once
 
-// Floors under the native model's stages, for one microbatch size: the bound's program (bound_program.hpp) asks for
+// Floors under the native model's stages, for one microbatch size: the bound's program (lower_bound.cpp) asks for
 // them. Two ways: a stage of one split is priced as the search prices it; where splits may change from operator to
 // operator, or stages are too many, prefix sums of each operator's least times, with what its memory must cost at a few
 // prices of a byte (Lagrangian bounds). One search and microbatch each; not thread-safe.
-
-#include <map>
-#include <span>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "native/step/native_evaluator.hpp"
 #include "solvers/suffix_floor.hpp"

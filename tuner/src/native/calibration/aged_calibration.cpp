@@ -1,11 +1,9 @@
 // What one job has learnt as the prior of another.
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "native/calibration/time_fit.hpp"
-#include "native/calibration/time_parameters.hpp"
-#include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -32,6 +30,11 @@ void limit(const TimeSlopes& changed, TimeCovariance& covariance) {
     }
   }
   add_common(classes, -1, covariance);
+}
+
+double of_key(const std::map<std::string, double>& corrections, const std::string& key) {
+  const auto found = corrections.find(key);
+  return found == corrections.end() ? 1 : found->second;
 }
 
 }  // namespace
@@ -77,6 +80,24 @@ Calibration times_of(Calibration earlier, const Calibration& learnt) {
   earlier.memory = learnt.memory;
   earlier.memory_sigma = learnt.memory_sigma;
   return earlier;
+}
+
+Calibration beside_corrections_of(const CostTable& table, Calibration calibration) {
+  const std::map<std::string, double>& now = table.training_corrections();
+  std::set<std::string> keys;
+  for (const auto& [key, factor] : now) keys.insert(key);
+  for (const auto& [key, factor] : calibration.corrections) keys.insert(key);
+  for (const std::string& key : keys) {
+    const double change = of_key(calibration.corrections, key) / of_key(now, key);
+    if (change == 1) continue;
+    const auto [own, fresh] = calibration.operators.try_emplace(key, Factor{1, calibration.computation.log_sigma});
+    const double learnt = calibration.computation.value * own->second.value;
+    const double rest = std::clamp(learnt * change, std::min(1.0, learnt), std::max(1.0, learnt));
+    own->second.value = rest / calibration.computation.value;
+    if (fresh && own->second.value == 1) calibration.operators.erase(own);
+  }
+  calibration.corrections = now;
+  return calibration;
 }
 
 }  // namespace trimtab::tuner

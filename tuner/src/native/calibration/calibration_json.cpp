@@ -1,13 +1,7 @@
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "tuner/calibration.hpp"
 
@@ -60,61 +54,75 @@ class Numbers {
   Numbers(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
   double take(const char* name, double least, double most = std::numeric_limits<double>::max()) {
-    const auto found = object_.find(name);
-    const bool good = found != object_.end() && found->is_number() && std::isfinite(found->get<double>()) &&
-                      found->get<double>() >= least && found->get<double>() <= most;
-    if (!good && broken_.empty()) broken_ = path_ + name;
-    return good ? found->get<double>() : 0;
+    const Json* const found = find(name);
+    if (found != nullptr && is_within(*found, least, most)) return found->get<double>();
+    refuse(name);
+    return 0;
   }
-  std::map<std::string, Factor> factors(const char* name) {
-    std::map<std::string, Factor> all;
-    const auto found = object_.find(name);
-    const bool good = found != object_.end() && found->is_object();
-    if (!good && broken_.empty()) broken_ = path_ + name;
-    if (!good) return all;
-    Numbers inside(*found, path_ + name + ".");
-    for (const auto& [key, unread] : found->items()) all[key] = inside.factor(key.c_str());
-    if (broken_.empty()) broken_ = inside.broken_;
-    return all;
-  }
-  std::map<std::string, double> positives(const char* name) {
-    std::map<std::string, double> all;
-    const auto found = object_.find(name);
-    const bool good = found != object_.end() && found->is_object();
-    if (!good && broken_.empty()) broken_ = path_ + name;
-    if (!good) return all;
-    Numbers inside(*found, path_ + name + ".");
-    for (const auto& [key, unread] : found->items()) all[key] = inside.take(key.c_str(), 1e-9);
-    if (broken_.empty()) broken_ = inside.broken_;
-    return all;
-  }
+
   Factor factor(const char* name) {
-    const auto found = object_.find(name);
-    if (found == object_.end() || !found->is_object()) {
-      if (broken_.empty()) broken_ = path_ + name;
-      return {};
-    }
-    Numbers inside(*found, path_ + name + ".");
-    const Factor factor{inside.take("value", 1e-9), inside.take("log_sigma", 0)};
-    if (broken_.empty()) broken_ = inside.broken_;
+    Factor factor;
+    inside(name, [&](Numbers& numbers, const Json&) {
+      factor = {numbers.take("value", 1e-9), numbers.take("log_sigma", 0)};
+    });
     return factor;
   }
+
+  std::map<std::string, Factor> factors(const char* name) {
+    std::map<std::string, Factor> all;
+    inside(name, [&](Numbers& numbers, const Json& object) {
+      for (const auto& [key, unread] : object.items()) all[key] = numbers.factor(key.c_str());
+    });
+    return all;
+  }
+
+  std::map<std::string, double> positives(const char* name) {
+    std::map<std::string, double> all;
+    inside(name, [&](Numbers& numbers, const Json& object) {
+      for (const auto& [key, unread] : object.items()) all[key] = numbers.take(key.c_str(), 1e-9);
+    });
+    return all;
+  }
+
   // `count` of `into` from `first` on, none beyond -most to most.
   template <std::size_t kSize>
   void list(const char* name, std::size_t first, std::size_t count, double most, std::array<double, kSize>& into) {
-    const auto found = object_.find(name);
-    const bool is_list = found != object_.end() && found->is_array() && found->size() == count;
-    for (std::size_t i = 0; i < count && is_list; ++i) {
+    const Json* const found = find(name);
+    if (found == nullptr || !found->is_array() || found->size() != count) return refuse(name);
+    for (std::size_t i = 0; i < count; ++i) {
       const Json& one = (*found)[i];
-      const bool good = one.is_number() && std::isfinite(one.get<double>()) && std::abs(one.get<double>()) <= most;
-      if (good) into[first + i] = one.get<double>();
-      if (!good && broken_.empty()) broken_ = path_ + name;
+      if (!is_within(one, -most, most)) return refuse(name);
+      into[first + i] = one.get<double>();
     }
-    if (!is_list && broken_.empty()) broken_ = path_ + name;
   }
+
   [[nodiscard]] const std::string& broken() const { return broken_; }
 
  private:
+  static bool is_within(const Json& value, double least, double most) {
+    return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= least &&
+           value.get<double>() <= most;
+  }
+
+  [[nodiscard]] const Json* find(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  void refuse(const char* name) {
+    if (broken_.empty()) broken_ = path_ + name;
+  }
+
+  // read(numbers, object) of an object inside of this one.
+  template <typename Read>
+  void inside(const char* name, Read&& read) {
+    const Json* const found = find(name);
+    if (found == nullptr || !found->is_object()) return refuse(name);
+    Numbers numbers(*found, path_ + name + ".");
+    read(numbers, *found);
+    if (broken_.empty()) broken_ = numbers.broken_;
+  }
+
   const Json& object_;
   std::string path_;
   std::string broken_;

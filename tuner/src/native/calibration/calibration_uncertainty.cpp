@@ -1,9 +1,6 @@
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
-#include "native/calibration/time_parameters.hpp"
-#include "tuner/calibration.hpp"
+#include "native/calibration/term_rows.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -9,9 +9,6 @@
 // a stage are those of the result. Plans are left out one by one, and of the operators those are given a factor, the
 // surest first, with which the passes of the plan that is left out are foretold best. Pure.
 
-#include <cstddef>
-#include <vector>
-
 #include "tuner/calibration.hpp"
 #include "tuner/cost_table.hpp"
 

@@ -1,10 +1,8 @@
 #include "native/calibration/term_rows.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "native/calibration/operator_factors.hpp"
-#include "native/calibration/time_parameters.hpp"
 #include "plan/plan_rules.hpp"
 
 namespace trimtab::tuner {

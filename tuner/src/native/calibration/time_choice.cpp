@@ -1,12 +1,6 @@
 #include "native/calibration/time_choice.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <optional>
-#include <span>
-
-#include "native/calibration/time_parameters.hpp"
 
 namespace trimtab::tuner {
 namespace {

@@ -3,12 +3,8 @@
 // Which parameters of time are applied: those with which steps that were left out are predicted better, found one after
 // the other. Pure.
 
-#include <cstddef>
-#include <vector>
-
 #include "native/calibration/left_out.hpp"
 #include "native/calibration/time_fit.hpp"
-#include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
 

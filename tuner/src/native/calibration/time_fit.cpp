@@ -1,9 +1,6 @@
 #include "native/calibration/time_fit.hpp"
 
 #include <algorithm>
-#include <cmath>
-
-#include "native/calibration/time_parameters.hpp"
 
 namespace trimtab::tuner {
 namespace {

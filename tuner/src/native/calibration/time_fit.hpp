@@ -8,13 +8,9 @@
 // alike. Pure.
 
 #include <bitset>
-#include <cstddef>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "native/calibration/term_rows.hpp"
-#include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
 

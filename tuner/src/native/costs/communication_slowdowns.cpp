@@ -1,19 +1,17 @@
 #include "native/costs/communication_slowdowns.hpp"
 
-#include <algorithm>
-
 namespace trimtab::tuner {
 namespace {
 
 CommunicationSlowdowns look_up(const OverlapCosts& costs, Primitive primitive, std::int64_t bytes,
                                std::int32_t group_size, Placement placement) {
-  const OverlapSubject of{to_string(primitive), bytes, group_size, placement, 0};
+  const OverlapSubject of{to_string(primitive), bytes, group_size, placement};
   CommunicationSlowdowns slowdowns;
   for (std::size_t kind = 0; kind < kComputationKinds; ++kind) {
     slowdowns.computation[kind] = costs.beside(of, static_cast<ComputationKind>(kind)).plain();
   }
-  slowdowns.alike = std::all_of(slowdowns.computation.begin(), slowdowns.computation.end(),
-                                [&](const OverlapSlowdown& one) { return one == slowdowns.computation[0]; });
+  slowdowns.alike = std::ranges::all_of(slowdowns.computation,
+                                        [&](const OverlapSlowdown& one) { return one == slowdowns.computation[0]; });
   for (std::size_t other = 0; other < kPrimitives; ++other) {
     const Slowdown slowed = costs.beside_communication(of, to_string(static_cast<Primitive>(other)));
     if (!slowed.measured()) continue;
@@ -46,7 +44,7 @@ const CommunicationSlowdowns* SlowdownCatalog::of(Primitive primitive, std::int6
   const auto [place, fresh] = found_.try_emplace(Key{primitive, bytes, group_size, placement}, nullptr);
   if (!fresh) return place->second;
   const CommunicationSlowdowns slowdowns = look_up(*costs_, primitive, bytes, group_size, placement);
-  const auto alike = std::find(known_.begin(), known_.end(), slowdowns);
+  const auto alike = std::ranges::find(known_, slowdowns);
   place->second = slowdowns == kNoSlowdowns ? &kNoSlowdowns
                   : alike != known_.end()   ? &*alike
                                             : &known_.emplace_back(slowdowns);

@@ -1,9 +1,6 @@
 #include "native/costs/cost_basis.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <utility>
 
 #include "native/costs/training_correction.hpp"
 

@@ -1,10 +1,7 @@
-#include "tuner/cost_choice.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <utility>
 
 #include "native/costs/training_correction.hpp"
 
@@ -75,8 +72,8 @@ bool says_alone(const CostSource& source) {
 
 ChosenCost first_of(const CostKey& key, const BySource& sources) {
   const auto place = [](const CostSource& source) { return std::pair(order_of(source), !says_alone(source)); };
-  const auto best = std::min_element(sources.begin(), sources.end(),
-                                     [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
+  const auto best =
+      std::ranges::min_element(sources, [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
   return {key, best->second, best->first};
 }
 

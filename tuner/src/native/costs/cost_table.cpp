@@ -1,15 +1,5 @@
-#include "tuner/cost_table.hpp"
-
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
-#include <tuple>
-
 #include "native/costs/cost_basis.hpp"
-#include "native/costs/measured_points.hpp"
 #include "native/costs/operator_traits.hpp"
-#include "native/costs/optimizer_estimate.hpp"
 #include "native/costs/tables.hpp"
 #include "native/costs/tensor_estimate.hpp"
 #include "plan/plan_space.hpp"
@@ -418,8 +408,8 @@ void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::
 
 void leave_out_optimizer(CostTable::Tables& tables) {
   tables.passes_only = true;
-  std::fill(tables.optimizer_of_group.begin(), tables.optimizer_of_group.end(), Value{0, 0, Quality::kMeasured});
-  std::fill(tables.optimizer_sum.begin(), tables.optimizer_sum.end(), 0.0);
+  std::ranges::fill(tables.optimizer_of_group, Value{0, 0, Quality::kMeasured});
+  std::ranges::fill(tables.optimizer_sum, 0.0);
 }
 
 void fill_process(const std::vector<ChosenCost>& costs, bool allow_estimates, CostTable::Tables& tables) {
@@ -444,7 +434,7 @@ std::vector<std::int32_t> sample_counts(const Model& model, const Cluster& clust
 
 // At least one cost that a plan on single ranks could use, or on several.
 bool shares_anything(const Measured& measured, bool any_tp) {
-  return std::any_of(measured.begin(), measured.end(), [any_tp](const auto& entry) {
+  return std::ranges::any_of(measured, [any_tp](const auto& entry) {
     return any_tp ? !entry.second.at.empty() : entry.second.find(1, false) != nullptr;
   });
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <optional>
 
 #include "native/costs/training_correction.hpp"
 
@@ -31,7 +30,7 @@ constexpr std::array<const char*, kPrimitives> kNames{"all_reduce", "all_gather"
 constexpr std::array<const char*, 2> kHostCopies{"host_to_device", "device_to_host"};
 
 std::optional<Primitive> primitive_named(const std::string& name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  const auto found = std::ranges::find(kNames, name);
   if (found == kNames.end()) return std::nullopt;
   return static_cast<Primitive>(found - kNames.begin());
 }
@@ -94,9 +93,8 @@ LinkSpeed speed_of(const Link& link) {
 std::array<LinkSpeed, kPlacements> level_speeds(const Cluster& cluster) {
   std::array<LinkSpeed, kPlacements> speeds;
   for (const Placement placement : {Placement::kInterNode, Placement::kIntraNode}) {
-    const auto found = std::find_if(cluster.links.begin(), cluster.links.end(), [&](const Link& link) {
-      return !link.between && link.level == to_string(placement);
-    });
+    const auto found = std::ranges::find_if(
+        cluster.links, [&](const Link& link) { return !link.between && link.level == to_string(placement); });
     if (found != cluster.links.end()) speeds[static_cast<std::size_t>(placement)] = speed_of(*found);
   }
   return speeds;
@@ -110,6 +108,21 @@ LinkSpeed fastest_named(const Cluster& cluster, Placement placement) {
     if (of_placement && link.bandwidth_bytes_per_s > fastest.bytes_per_s) fastest = speed_of(link);
   }
   return fastest;
+}
+
+constexpr double kMsPerUs = 1e-3;
+
+Route route_of(const Link& link, Placement placement, const LinkSpeed& reference) {
+  Route route(placement);
+  route.named = link.bandwidth_bytes_per_s > 0;
+  route.added_ms = link.added_latency_us * kMsPerUs;
+  if (link.share > 0) {
+    route.share = link.share;
+  } else if (route.named && reference.bytes_per_s > 0) {
+    route.share = link.bandwidth_bytes_per_s / reference.bytes_per_s;
+    route.added_ms += (link.latency_us - reference.latency_us) * kMsPerUs;
+  }
+  return route;
 }
 
 }  // namespace
@@ -127,13 +140,12 @@ const char* to_string(HostCopy direction) {
 }
 
 bool is_host_copy(const std::string& subject) {
-  return std::find(kHostCopies.begin(), kHostCopies.end(), subject) != kHostCopies.end();
+  return std::ranges::find(kHostCopies, subject) != kHostCopies.end();
 }
 
 Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& devices) {
   const std::int32_t node = cluster.node_of(devices.front());
-  const bool together =
-      std::all_of(devices.begin(), devices.end(), [&](std::int32_t d) { return cluster.node_of(d) == node; });
+  const bool together = std::ranges::all_of(devices, [&](std::int32_t d) { return cluster.node_of(d) == node; });
   return together ? Placement::kIntraNode : Placement::kInterNode;
 }
 
@@ -253,6 +265,77 @@ Value LinkCosts::host_copy(HostCopy direction, std::int64_t bytes) const {
   if (curve.empty()) return {};
   const Value value = curve.at(bytes);
   return value.quality == Quality::kMeasured || !allow_estimates_ ? value : curve.of_bytes(bytes);
+}
+
+Route worse(const Route& a, const Route& b) {
+  if (a.placement != b.placement) return a.placement > b.placement ? a : b;
+  Route route(a.placement);
+  route.named = a.named && b.named;
+  route.share = std::min(a.share, b.share);
+  route.added_ms = std::max(a.added_ms, b.added_ms);
+  return route;
+}
+
+Routes::Routes(const Cluster& cluster, const std::array<LinkSpeed, kPlacements>& references) {
+  const auto is_named = [](const Link& link) { return link.between.has_value(); };
+  if (std::ranges::none_of(cluster.links, is_named)) return;
+  std::map<std::string, std::int32_t> numbers;
+  for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
+    numbers.emplace(cluster.nodes[n].name, static_cast<std::int32_t>(n));
+  }
+  named_.resize(cluster.nodes.size());
+  const auto put = [this](std::int32_t node, std::int32_t peer, const Route& route) {
+    std::vector<Named>& of = named_[static_cast<std::size_t>(node)];
+    const auto at =
+        std::lower_bound(of.begin(), of.end(), peer, [](const Named& one, std::int32_t p) { return one.peer < p; });
+    if (at == of.end() || at->peer != peer) of.insert(at, {peer, route});  // of several, the first counts
+  };
+  for (const Link& link : cluster.links) {
+    if (!link.between) continue;
+    const auto first = numbers.find(link.between->first);
+    const auto second = numbers.find(link.between->second);
+    if (first == numbers.end() || second == numbers.end()) continue;  // of nodes that are not there
+    const std::int32_t a = first->second;
+    const std::int32_t b = second->second;
+    const Placement placement = a == b ? Placement::kIntraNode : Placement::kInterNode;
+    const Route route = route_of(link, placement, references[static_cast<std::size_t>(placement)]);
+    put(a, b, route);
+    if (a != b) put(b, a, route);
+    Route& worst = worst_[static_cast<std::size_t>(placement)];
+    worst = worse(worst, route);
+  }
+}
+
+const Route* Routes::named(std::int32_t a, std::int32_t b) const {
+  if (named_.empty()) return nullptr;
+  const std::vector<Named>& of = named_[static_cast<std::size_t>(a)];
+  const auto at =
+      std::lower_bound(of.begin(), of.end(), b, [](const Named& one, std::int32_t peer) { return one.peer < peer; });
+  return at == of.end() || at->peer != b ? nullptr : &at->route;
+}
+
+Route Routes::between(std::int32_t a, std::int32_t b) const {
+  if (const Route* const found = named(a, b)) return *found;
+  return a == b ? Placement::kIntraNode : Placement::kInterNode;
+}
+
+Route Routes::among(std::vector<std::int32_t>& nodes) const {
+  std::ranges::sort(nodes);
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  if (nodes.size() == 1) return between(nodes.front(), nodes.front());
+  Route route = Placement::kInterNode;
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < nodes.size() && any_named(); ++i) {
+    for (const Named& one : named_[static_cast<std::size_t>(nodes[i])]) {
+      if (one.peer <= nodes[i] ||
+          !std::binary_search(nodes.begin() + static_cast<std::ptrdiff_t>(i), nodes.end(), one.peer)) {
+        continue;
+      }
+      route = found++ == 0 ? one.route : worse(route, one.route);
+    }
+  }
+  const bool all = found == nodes.size() * (nodes.size() - 1) / 2;
+  return all ? route : worse(route, Placement::kInterNode);
 }
 
 }  // namespace trimtab::tuner

@@ -35,8 +35,7 @@ Bytes replicated_activation_bytes(const Operator& op) {
 }
 
 bool knows_keys_and_values(const Model& model) {
-  return std::any_of(model.operators.begin(), model.operators.end(),
-                     [](const Operator& op) { return key_value_bytes(op) > 0; });
+  return std::ranges::any_of(model.operators, [](const Operator& op) { return key_value_bytes(op) > 0; });
 }
 
 std::optional<std::int32_t> tensor_all_reduces(const Operator& op) {

@@ -3,11 +3,6 @@
 // What a model document says of an operator, or its kind where the document is silent; and what costs of ranks that
 // share a sequence are called. Pure.
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "schema/model.hpp"
 
 namespace trimtab::tuner {

@@ -1,11 +1,6 @@
 #include "native/costs/overlap_costs.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <optional>
-#include <vector>
-
-#include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -106,22 +101,15 @@ void OverlapCosts::add_slowdown(const Cost& cost) {
     return;
   }
   if (!key.particular()) add_largest(cost);
-  Place place{key.subject, key.group_size, placement_of(key), 0};
-  const auto put = [&] {
-    Known& known = known_[place];
-    BySide& of = origin == Origin::kTraining ? known.training : known.benchmark;
-    of[side].add(key.kernel_class, key.bytes, cost.statistics, number);
-  };
-  put();
-  if (key.channels == 0) return;
-  place.channels = key.channels;
-  put();
+  Known& known = known_[{key.subject, key.group_size, placement_of(key)}];
+  BySide& of = origin == Origin::kTraining ? known.training : known.benchmark;
+  of[side].add(key.kernel_class, key.bytes, cost.statistics, number);
 }
 
 void OverlapCosts::add_choice(const Cost& cost) {
   const CostKey& key = cost.key;
   const std::int32_t group = group_of({key.subject, key.bytes, key.group_size});
-  Chosen& chosen = choices_[{key.subject, group, placement_of(key), 0}][key.bytes];
+  Chosen& chosen = choices_[{key.subject, group, placement_of(key)}][key.bytes];
   const auto values = static_cast<double>(cost.statistics.count());
   chosen.values += values;
   chosen.channels += values * key.channels;
@@ -146,19 +134,19 @@ void OverlapCosts::settle() {
   }
 }
 
-const OverlapCosts::Known* OverlapCosts::find(const OverlapSubject& of, std::int32_t channels) const {
-  const auto found = known_.find(Place{std::string(of.primitive), group_of(of), of.placement, channels});
+const OverlapCosts::Known* OverlapCosts::find(const OverlapSubject& of) const {
+  const auto found = known_.find(Place{std::string(of.primitive), group_of(of), of.placement});
   return found == known_.end() ? nullptr : &found->second;
 }
 
 OverlapCosts::Found OverlapCosts::all(const OverlapSubject& of) const {
   Found found;
-  found.own = {find(of, of.channels), of.channels == 0 ? nullptr : find(of, 0)};
+  found.own = find(of);
   for (std::size_t p = 0; p < kPrimitiveNames.size(); ++p) {
     OverlapSubject other = of;
     other.primitive = kPrimitiveNames[p];
     const bool stands_in = other.primitive != of.primitive && (other.primitive != kSendReceive || of.group_size == 2);
-    if (stands_in) found.others[p] = find(other, 0);
+    if (stands_in) found.others[p] = find(other);
   }
   return found;
 }
@@ -188,11 +176,9 @@ Slowdown OverlapCosts::at(const Known& known, std::int64_t bytes, const Asked& a
 
 Slowdown OverlapCosts::look_up(const OverlapSubject& of, const Found& found, const Asked& asked) const {
   for (const OverlapBasis step : kSteps) {
-    for (const Known* const own : found.own) {
-      if (own == nullptr) continue;
-      const Slowdown said = at(*own, of.bytes, asked, step);
-      if (said.measured()) return said;
-    }
+    if (found.own == nullptr) break;
+    const Slowdown said = at(*found.own, of.bytes, asked, step);
+    if (said.measured()) return said;
   }
   for (const OverlapBasis step : kSteps) {
     for (std::size_t p = 0; p < kPrimitiveNames.size(); ++p) {
@@ -231,17 +217,16 @@ Slowdown OverlapCosts::of_stand_in(const OverlapSubject& of, const Asked& asked)
   return slowdown;
 }
 
-// As asked, else as NCCL chose them for messages of the nearest size; 0 = nobody has seen it.
+// As NCCL chose them for messages of the nearest size; 0 = nobody has seen it.
 std::int32_t OverlapCosts::channels_of(const OverlapSubject& of) const {
-  if (of.channels > 0) return of.channels;
-  const auto found = choices_.find(Place{std::string(of.primitive), group_of(of), of.placement, 0});
+  const auto found = choices_.find(Place{std::string(of.primitive), group_of(of), of.placement});
   if (found == choices_.end()) return 0;
   const auto apart = [&](std::int64_t bytes) {
     return std::abs(std::log(std::max(1.0, static_cast<double>(bytes))) -
                     std::log(std::max(1.0, static_cast<double>(of.bytes))));
   };
-  const auto nearest = std::min_element(found->second.begin(), found->second.end(),
-                                        [&](const auto& a, const auto& b) { return apart(a.first) < apart(b.first); });
+  const auto nearest = std::ranges::min_element(
+      found->second, [&](const auto& a, const auto& b) { return apart(a.first) < apart(b.first); });
   return static_cast<std::int32_t>(std::lround(nearest->second.channels / nearest->second.values));
 }
 
@@ -254,7 +239,7 @@ Slowdowns OverlapCosts::beside(const OverlapSubject& communication, ComputationK
 
 Slowdown OverlapCosts::beside_communication(const OverlapSubject& first, std::string_view second) const {
   const std::string both = std::string(first.primitive) + "+" + std::string(second);
-  const auto found = known_.find(Place{both, group_of(first), first.placement, 0});
+  const auto found = known_.find(Place{both, group_of(first), first.placement});
   if (found == known_.end()) return {};
   const ClassedSlowdowns& seen = found->second.training[static_cast<std::size_t>(Side::kCommunication)];
   const Slowdown near =
@@ -270,7 +255,7 @@ Slowdown OverlapCosts::beside_both(const OverlapSubject& first, std::string_view
   for (const std::int32_t group : {group_of(first), 0}) {
     for (const std::string& both : {std::string(first.primitive) + "+" + std::string(second),
                                     std::string(second) + "+" + std::string(first.primitive)}) {
-      const Known* const known = find({both, 0, group, first.placement, 0}, 0);
+      const Known* const known = find({both, 0, group, first.placement});
       if (known == nullptr) continue;
       for (const OverlapBasis step : kSteps) {
         const Slowdown found = at(*known, first.bytes + second_bytes, asked, step);
@@ -298,10 +283,10 @@ OverlapSlowdown OverlapCosts::of_benchmark(std::int32_t group_size, Placement pl
 }
 
 bool OverlapCosts::seen_in_training(const CostKey& key) const {
-  const OverlapSubject of{key.subject, key.bytes, key.group_size, placement_of(key), 0};
+  const OverlapSubject of{key.subject, key.bytes, key.group_size, placement_of(key)};
   const Asked asked{key.kind == CostKind::kOverlapComputation ? Side::kComputation : Side::kCommunication,
                     ComputationKind::kUnknown};
-  const Known* const known = is_slowdown(key.kind) ? find(of, 0) : nullptr;
+  const Known* const known = is_slowdown(key.kind) ? find(of) : nullptr;
   return known != nullptr && at(*known, of.bytes, asked, OverlapBasis::kTraining).measured();
 }
 

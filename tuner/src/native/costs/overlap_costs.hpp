@@ -7,7 +7,7 @@
 // Alpha (of computing) and beta (of communicating) are looked up apart, each in this order, every step less sure:
 //   training of a class   the communication's own primitive, group and placement, beside the kernel classes that the
 //                         operator is made of, at sizes within a factor of four; algorithms, protocols and channels
-//                         pooled as NCCL chose them, unless channels are asked for and known
+//                         pooled as NCCL chose them
 //   training              the same beside whatever class
 //   benchmark             of the primitive, at its nearest sizes
 //   training, other size  of the primitive, at the nearest sizes, or at sizes that nobody has told
@@ -21,20 +21,8 @@
 // agent/src/costs/overlap_regression.hpp); four of them also say, with three degrees of freedom, how blocks differ, and
 // fewer do not. The two are never averaged.
 
-#include <array>
-#include <cstdint>
-#include <map>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "native/costs/computation_kind.hpp"
-#include "native/costs/route.hpp"
+#include "native/costs/link_costs.hpp"
 #include "native/costs/slowdown_curve.hpp"
-#include "schema/cost.hpp"
-#include "schema/statistics.hpp"
 #include "solvers/overlap_slowdown.hpp"
 
 namespace trimtab::tuner {
@@ -58,7 +46,6 @@ struct OverlapSubject {
   std::int64_t bytes = 0;  // a rank's input; 0 = not known
   std::int32_t group_size = 0;
   Placement placement = Placement::kIntraNode;
-  std::int32_t channels = 0;  // 0 = as NCCL chooses
 };
 
 struct Slowdown {
@@ -113,7 +100,6 @@ class OverlapCosts {
     std::string subject;
     std::int32_t group_size = 0;
     Placement placement = Placement::kIntraNode;
-    std::int32_t channels = 0;  // 0: all
     auto operator<=>(const Place&) const = default;
   };
   using BySide = std::array<ClassedSlowdowns, 2>;
@@ -122,7 +108,7 @@ class OverlapCosts {
     BySide benchmark;
   };
   struct Found {
-    std::array<const Known*, 2> own{};  // with the channels that were asked for, and with all
+    const Known* own = nullptr;
     std::array<const Known*, kCollectivePrimitives> others{};
   };
   // Channels that NCCL chose for messages of one size.
@@ -139,7 +125,7 @@ class OverlapCosts {
   void add_choice(const Cost& cost);
   void add_largest(const Cost& cost);
   void settle();
-  [[nodiscard]] const Known* find(const OverlapSubject& of, std::int32_t channels) const;
+  [[nodiscard]] const Known* find(const OverlapSubject& of) const;
   [[nodiscard]] Found all(const OverlapSubject& of) const;
   [[nodiscard]] Slowdown look_up(const OverlapSubject& of, const Found& found, const Asked& asked) const;
   [[nodiscard]] static Slowdown at(const Known& known, std::int64_t bytes, const Asked& asked, OverlapBasis step);

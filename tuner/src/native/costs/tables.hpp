@@ -9,17 +9,8 @@
 // Communication depends on a segment's whole split and is priced when one is seen (operator_price.hpp), not stored
 // here.
 
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "native/costs/curve.hpp"
-#include "native/costs/link_costs.hpp"
-#include "native/costs/measured_points.hpp"
 #include "native/costs/overlap_costs.hpp"
 #include "tuner/cost_table.hpp"
 

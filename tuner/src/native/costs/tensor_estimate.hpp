@@ -9,9 +9,6 @@
 // 0.055 at 4 and 0.062 at 8. Where ranks share sequences, norms and dropout are divided too: 0.02 of the rest of those
 // operators. So no estimate is below the measured computing, perfectly shared.
 
-#include <cstdint>
-#include <optional>
-
 #include "native/costs/curve.hpp"
 
 namespace trimtab::tuner {
@@ -27,5 +24,21 @@ inline constexpr double kUndividedOfSequences = 0.02;
 // A pass with its all-reduces: `reduces` of them in it, each `reduce`. Where nobody has said how many, `reduces` is
 // empty: one is taken, give or take half of it.
 [[nodiscard]] Value with_all_reduces(const Value& computing, std::optional<std::int32_t> reduces, const Value& reduce);
+
+// What an update of parameters takes that nobody timed. An update computes little: it reads parameters, gradients and
+// states, and writes parameters and states. A fused kernel moves these bytes once, one kernel for each operation about
+// three times; two are taken, give or take one. Pure.
+
+// What is known of the device; 0 = unknown.
+struct UpdatePace {
+  double ms_per_byte = 0;  // of parameters, as other operators' updates were measured
+  double ms_per_flop = 0;  // of the measured operators' passes
+};
+
+// Of an operator's whole parameters on one rank; ms. By other operators' updates; else at the memory bandwidth that
+// goes with the pace of passes: devices compute about 120 flops in the time in which they move one byte in half
+// precision, 20 in single (what programs reach on V100, A100, H100, RTX TITAN and processors; within a factor of two);
+// else as long as its forward pass of one sample, give or take as much, `forward_ms`. Missing where all are unknown.
+[[nodiscard]] Value estimated_update(const Model& model, const Operator& op, const UpdatePace& pace, double forward_ms);
 
 }  // namespace trimtab::tuner

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <utility>
 
 namespace trimtab::tuner {
 namespace {
@@ -66,9 +64,8 @@ std::map<std::int64_t, Ratio> ratios(const Evidence& evidence) {
 }
 
 const std::pair<const std::int64_t, Ratio>* nearest(const std::map<std::int64_t, Ratio>& of, std::int64_t size) {
-  const auto best = std::min_element(of.begin(), of.end(), [size](const auto& a, const auto& b) {
-    return log_distance(a.first, size) < log_distance(b.first, size);
-  });
+  const auto best = std::ranges::min_element(
+      of, [size](const auto& a, const auto& b) { return log_distance(a.first, size) < log_distance(b.first, size); });
   return best == of.end() ? nullptr : &*best;
 }
 

@@ -3,11 +3,6 @@
 // How training corrects what a benchmark measured of the same thing at other sizes (cost_choice.hpp). A thing is an
 // operator's pass with its split, over samples; or a collective of one group, over bytes. Pure.
 
-#include <cstdint>
-#include <map>
-#include <tuple>
-#include <vector>
-
 #include "tuner/cost_choice.hpp"
 
 namespace trimtab::tuner {

@@ -1,13 +1,8 @@
 #include "native/stage/layer_sums.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 namespace trimtab::tuner::h3t {
-
-std::int64_t whole(double value) {
-  return static_cast<std::int64_t>(std::llround(value));
-}
 
 LayerProfile profile_of(const LayerSums& sums, const CostTable::Tables& tables, std::int32_t replicas) {
   LayerProfile of;

@@ -3,18 +3,13 @@
 // What a layer's operators sum to, and the part of its profile that follows from it: all but what it communicates.
 // Pure; any thread.
 
-#include <cstdint>
-#include <string>
-
 #include "native/costs/tables.hpp"
-#include "schema/cost.hpp"
+#include "native/stage/stage_shape.hpp"
 #include "solvers/h3t/layer_profile.hpp"
 
 namespace trimtab::tuner::h3t {
 
 constexpr double kTicksPerMs = 1e6;
-
-[[nodiscard]] std::int64_t whole(double value);
 
 // Bytes but where a name says otherwise, of one replica's samples.
 struct LayerSums {

@@ -1,13 +1,5 @@
 #include "native/stage/native_stage_program.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <utility>
-
-#include "native/stage/layout_change.hpp"
-#include "plan/stage_splits.hpp"
-
 namespace trimtab::tuner {
 namespace {
 
@@ -50,25 +42,25 @@ void NativeStageProgram::place(const StageSite& site, const Calibration& calibra
 // Ways that differ in what is sharded alone follow each other without a change.
 void NativeStageProgram::add_layout(std::size_t way) {
   const auto alike = [&](std::size_t other) {
-    const Way& a = ways_[way];
-    const Way& b = ways_[other];
+    const OperatorSplit& a = ways_[way];
+    const OperatorSplit& b = ways_[other];
     return a.split.dp == b.split.dp && a.split.tp == b.split.tp && a.alternate == b.alternate;
   };
-  const auto found = std::find_if(layouts_.begin(), layouts_.end(), alike);
+  const auto found = std::ranges::find_if(layouts_, alike);
   layout_of_.push_back(static_cast<std::size_t>(found - layouts_.begin()));
   if (found == layouts_.end()) layouts_.push_back(way);
 }
 
-const OperatorPrice& NativeStageProgram::price(std::int32_t op, const Way& way) const {
+const OperatorPrice& NativeStageProgram::price(std::int32_t op, const OperatorSplit& way) const {
   return way.prices->of_group[static_cast<std::size_t>(tables_.group_of[op])];
 }
 
-bool NativeStageProgram::runs(std::int32_t op, const Way& way) const {
+bool NativeStageProgram::runs(std::int32_t op, const OperatorSplit& way) const {
   return (!way.alternate || tables_.model.operators[op].shardings.size() > 1) && price(op, way).complete;
 }
 
 void NativeStageProgram::put(std::int32_t op, std::size_t way, const StageGuide& guide, StageTerms& terms) const {
-  const Way& of = ways_[way];
+  const OperatorSplit& of = ways_[way];
   if (!runs(op, of) || (guide.tensor_exposed < 1 && of.shape.samples % 2 != 0)) return;
   const OperatorPrice& price = this->price(op, of);
   const double hidden = (1 - guide.tensor_exposed) * std::min(price.forward_reducing(), price.backward_reducing());
@@ -90,7 +82,8 @@ void NativeStageProgram::put(std::int32_t op, std::size_t way, const StageGuide&
   terms.again[at] = {terms.kept[at].time + computing_ * (price.forward - hidden), bytes + site_.held * kept_output};
 }
 
-double NativeStageProgram::change_ms(const Way& before, const Way& after, double bytes_per_sample) const {
+double NativeStageProgram::change_ms(const OperatorSplit& before, const OperatorSplit& after,
+                                     double bytes_per_sample) const {
   const LayoutChange change =
       layout_change(before.shape, before.alternate, after.shape, after.alternate, bytes_per_sample);
   return tuner::change_ms(tables_.links, change) * changing_;
@@ -130,11 +123,11 @@ StageTerms NativeStageProgram::terms(const StageGuide& guide) const {
 // Of parameters that several of the stage's operators share: at most what the terms count too often.
 double NativeStageProgram::tied_states() const {
   double each = 0;
-  for (const Way& way : ways_) each = std::max(each, states_per_byte(tables_, way.shape) / way.split.tp);
+  for (const OperatorSplit& way : ways_) each = std::max(each, states_per_byte(tables_, way.shape) / way.split.tp);
   double bytes = 0;
   for (const TiedParameters& tied : tables_.model.tied_parameters) {
-    const auto inside = std::count_if(tied.operators.begin(), tied.operators.end(),
-                                      [this](std::int32_t op) { return site_.operators.contains(op); });
+    const auto inside =
+        std::ranges::count_if(tied.operators, [this](std::int32_t op) { return site_.operators.contains(op); });
     if (inside > 1 && !tied.copied) bytes += static_cast<double>((inside - 1) * tied.bytes);
   }
   return bytes * each;
@@ -153,7 +146,7 @@ ByteWindow NativeStageProgram::window() const {
     double fewest = kInfinite;
     double stored = 0;
     double output = 0;
-    for (const Way& way : ways_) {
+    for (const OperatorSplit& way : ways_) {
       if (!runs(op, way)) continue;
       const OperatorPrice& price = this->price(op, way);
       stored = std::max(stored, price.stored);
@@ -183,7 +176,7 @@ std::vector<CandidateStage> NativeStageProgram::stages(const StageWays& ways) co
   stage.devices = site_.devices;
   for (std::size_t i = 0; i < ways.operators.size(); ++i) {
     const std::int32_t op = site_.operators.begin + static_cast<std::int32_t>(i);
-    const Way& way = ways_[ways.operators[i].way];
+    const OperatorSplit& way = ways_[ways.operators[i].way];
     append_split(stage, op + 1, way.split);
     if (way.alternate) stage.alternate.push_back({op, op + 1});
     if (ways.operators[i].again) again.push_back({op, op + 1});

@@ -6,12 +6,8 @@
 // behind computing and what peaks does not add up, so the program proposes by added terms, and the evaluator decides.
 // One per search; not thread-safe.
 
-#include <cstdint>
-#include <vector>
-
 #include "native/stage/operator_price.hpp"
 #include "solvers/stage_program.hpp"
-#include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
 
@@ -50,7 +46,8 @@ class NativeStageProgram {
   [[nodiscard]] std::vector<CandidateStage> stages(const StageWays& ways) const;
 
  private:
-  struct Way {
+  // A way to run an operator.
+  struct OperatorSplit {
     Split split;
     SplitShape shape;
     bool alternate = false;
@@ -58,12 +55,13 @@ class NativeStageProgram {
   };
 
   void add_layout(std::size_t way);
-  [[nodiscard]] bool runs(std::int32_t op, const Way& way) const;
-  [[nodiscard]] const OperatorPrice& price(std::int32_t op, const Way& way) const;
+  [[nodiscard]] bool runs(std::int32_t op, const OperatorSplit& way) const;
+  [[nodiscard]] const OperatorPrice& price(std::int32_t op, const OperatorSplit& way) const;
   [[nodiscard]] double tied_states() const;
   void put(std::int32_t op, std::size_t way, const StageGuide& guide, StageTerms& terms) const;
   void put_changes(StageTerms& terms) const;
-  [[nodiscard]] double change_ms(const Way& before, const Way& after, double bytes_per_sample) const;
+  [[nodiscard]] double change_ms(const OperatorSplit& before, const OperatorSplit& after,
+                                 double bytes_per_sample) const;
 
   const CostTable::Tables& tables_;
   const PlanSpace& space_;
@@ -71,7 +69,7 @@ class NativeStageProgram {
   SplitCatalog& catalog_;
   StageSite site_;
   double computing_ = 1, moving_ = 1, changing_ = 1;  // calibration: passes, gradients, layouts
-  std::vector<Way> ways_;
+  std::vector<OperatorSplit> ways_;
   std::vector<std::size_t> layout_of_;  // by way
   std::vector<std::size_t> layouts_;    // a way of each
 };

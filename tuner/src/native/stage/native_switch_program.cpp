@@ -1,12 +1,6 @@
 #include "native/stage/native_switch_program.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <utility>
-
 #include "native/stage/layer_sums.hpp"
-#include "native/stage/layout_change.hpp"
-#include "plan/stage_splits.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -48,9 +42,9 @@ double working_bytes(const h3t::LayerProfile& layer, const h3t::LayerSwitches& s
 
 }  // namespace
 
-std::optional<NativeSwitchProgram::Way> NativeSwitchProgram::way_of(const Split& split,
-                                                                    const Calibration& calibration) const {
-  Way way;
+std::optional<NativeSwitchProgram::SplitLayers> NativeSwitchProgram::layers_of(const Split& split,
+                                                                               const Calibration& calibration) const {
+  SplitLayers way;
   way.split = split;
   way.shape = split_shape(tables_.links.routes(), split, site_.microbatch, node_of_, site_.device_of, site_.devices);
   StageShape shape;
@@ -61,7 +55,7 @@ std::optional<NativeSwitchProgram::Way> NativeSwitchProgram::way_of(const Split&
   resolve(tables_, shape, catalog_, inputs);
   if (!inputs.complete) return std::nullopt;
   const std::int32_t sharers = devices_sharing_node(node_of_, site_.device_of, site_.devices);
-  auto layers = pricing_.layers(tables_, calibration, inputs, shape, sharers);
+  auto layers = pricing_.layers({tables_, calibration, inputs, shape, sharers});
   if (!layers) return std::nullopt;
   way.layers = *std::move(layers);
   return way;
@@ -74,14 +68,14 @@ void NativeSwitchProgram::place(const StageSite& site, const Calibration& calibr
   of_split_.clear();
   for (const Split& split : space_.splits(tables_.model, site.microbatch, site.devices)) {
     if (!(split == switchable(split))) continue;
-    std::optional<Way> way = way_of(split, calibration);
+    std::optional<SplitLayers> way = layers_of(split, calibration);
     if (way) of_split_.push_back(*std::move(way));
   }
 }
 
 std::vector<Split> NativeSwitchProgram::splits() const {
   std::vector<Split> splits;
-  for (const Way& way : of_split_) splits.push_back(way.split);
+  for (const SplitLayers& way : of_split_) splits.push_back(way.split);
   return splits;
 }
 
@@ -117,7 +111,7 @@ StageTerms NativeSwitchProgram::terms(const StageGuide& guide, double working, d
   terms.layouts = of_split_.size();
   terms.again.resize(terms.operators * terms.ways);
   for (std::size_t layer = 0; layer < terms.operators; ++layer) {
-    for (const Way& way : of_split_) {
+    for (const SplitLayers& way : of_split_) {
       for (const h3t::LayerSwitches& mode : modes()) {
         AddedCost& cost = terms.kept.emplace_back();
         if (working_bytes(way.layers[layer], mode) > working) continue;
@@ -149,12 +143,12 @@ void NativeSwitchProgram::put_changes(StageTerms& terms) const {
 
 std::vector<double> NativeSwitchProgram::workings(std::size_t most) const {
   std::vector<double> all;
-  for (const Way& way : of_split_) {
+  for (const SplitLayers& way : of_split_) {
     for (const h3t::LayerProfile& layer : way.layers) {
       for (const h3t::LayerSwitches& mode : modes()) all.push_back(working_bytes(layer, mode));
     }
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   all.erase(std::unique(all.begin(), all.end()), all.end());
   if (all.size() <= most) return all;
   for (std::size_t i = 0; i < most; ++i) all[i] = all[i * (all.size() - 1) / (most - 1)];
@@ -165,7 +159,7 @@ std::vector<double> NativeSwitchProgram::workings(std::size_t most) const {
 ByteWindow NativeSwitchProgram::window(double working) const {
   if (site_.limit_bytes <= 0) return {kInfinite, kInfinite};
   Bytes ahead = 0;
-  for (const Way& way : of_split_) {
+  for (const SplitLayers& way : of_split_) {
     for (const h3t::LayerProfile& layer : way.layers) ahead = std::max(ahead, layer.gathered_parameters);
   }
   const double limit = site_.limit_bytes - tables_.process_bytes.mean - working;

@@ -9,12 +9,8 @@
 // that much less for what adds up. The host's memory is a second limit; here its bytes have a price. One per search;
 // not thread-safe.
 
-#include <optional>
-#include <vector>
-
 #include "native/stage/native_stage_program.hpp"
 #include "native/stage/switch_stage.hpp"
-#include "solvers/h3t/layer_profile.hpp"
 
 namespace trimtab::tuner {
 
@@ -44,12 +40,13 @@ class NativeSwitchProgram {
   [[nodiscard]] CandidateStage stage(const StageWays& ways) const;
 
  private:
-  struct Way {
+  // The stage's layers in one split.
+  struct SplitLayers {
     Split split;
     SplitShape shape;
     std::vector<h3t::LayerProfile> layers;
   };
-  [[nodiscard]] std::optional<Way> way_of(const Split& split, const Calibration& calibration) const;
+  [[nodiscard]] std::optional<SplitLayers> layers_of(const Split& split, const Calibration& calibration) const;
   [[nodiscard]] AddedCost added(const h3t::LayerProfile& layer, const h3t::LayerSwitches& switches,
                                 const StageGuide& guide) const;
   [[nodiscard]] double host_bytes(const h3t::LayerProfile& layer, const h3t::LayerSwitches& switches) const;
@@ -63,7 +60,7 @@ class NativeSwitchProgram {
   StageSite site_;
   double changing_ = 1;        // calibration, of layouts
   std::vector<Range> ranges_;  // of the layers
-  std::vector<Way> of_split_;
+  std::vector<SplitLayers> of_split_;
 };
 
 }  // namespace trimtab::tuner

@@ -1,18 +1,12 @@
 #include "native/stage/operator_price.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "native/costs/operator_traits.hpp"
 #include "native/stage/sequence_costs.hpp"
 #include "native/stage/stragglers.hpp"
+#include "plan/recompute_flags.hpp"
 
 namespace trimtab::tuner {
 namespace {
-
-std::int64_t whole(double bytes) {
-  return static_cast<std::int64_t>(std::llround(bytes));
-}
 
 class Pricing {
  public:
@@ -99,6 +93,36 @@ class Pricing {
   OperatorPrice price_;
 };
 
+// The ranks that exchange hold consecutive replicas: where a replica's ranks or all of them share a node, so do these.
+CollectiveUse gather_samples(const SplitShape& from, const SplitShape& to, double bytes_per_sample) {
+  const std::int32_t group = from.split.dp / to.split.dp;
+  const Route& route = to.split.dp == 1 ? from.replicas : to.tensor;
+  return {Primitive::kAllGather, whole(bytes_per_sample * from.samples), group, route};
+}
+
+double parameters_of(const CostTable::Tables& tables, const StageShape& shape, const SplitShape& split,
+                     std::int32_t op) {
+  return tables.at(split.samples, split.split.tp, contains(shape.alternate, op))
+      .of_group[tables.group_of[op]]
+      .parameters;
+}
+
+void put_buckets(const CostTable::Tables& tables, const StageShape& shape, const SegmentShape& segment,
+                 std::vector<GradientBucket>& buckets) {
+  GradientBucket open{{0, 0}, 0, &segment.split};
+  for (std::int32_t op = segment.operators.end; op-- > segment.operators.begin;) {
+    const double parameters = parameters_of(tables, shape, segment.split, op);
+    if (parameters <= 0) continue;
+    if (open.parameters <= 0) open.operators.end = op + 1;
+    open.operators.begin = op;
+    open.parameters += parameters;
+    if (open.parameters < shape.bucket_bytes) continue;
+    buckets.push_back(open);
+    open.parameters = 0;
+  }
+  if (open.parameters > 0) buckets.push_back(open);
+}
+
 }  // namespace
 
 double states_per_byte(const CostTable::Tables& tables, const SplitShape& shape) {
@@ -146,9 +170,8 @@ CollectiveUse tensor_use(const CostTable::Tables& tables, const SplitShape& shap
 }
 
 const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate) {
-  const auto found = std::find_if(known_.begin(), known_.end(), [&](const SplitPrices& of) {
-    return of.alternate == alternate && of.shape == shape;
-  });
+  const auto found = std::ranges::find_if(
+      known_, [&](const SplitPrices& of) { return of.alternate == alternate && of.shape == shape; });
   if (found != known_.end()) return *found;
   SplitPrices& of = known_.emplace_back();
   of.shape = shape;
@@ -166,11 +189,85 @@ const SplitPrices& SplitCatalog::prices(const SplitShape& shape, bool alternate)
   for (std::size_t g = 0; g < tables_->group_names.size(); ++g) {
     of.of_group.push_back(Pricing(*tables_, of, *this).at(static_cast<std::int32_t>(g)));
   }
-  const bool varies = std::any_of(of.of_group.begin(), of.of_group.end(), [](const OperatorPrice& price) {
-    return price.forward_variance + price.backward_variance > 0;
-  });
+  const bool varies = std::ranges::any_of(
+      of.of_group, [](const OperatorPrice& price) { return price.forward_variance + price.backward_variance > 0; });
   if (varies && !tables_->passes_only) of.slowest = expected_maximum(shape.split.dp);
   return of;
+}
+
+LayoutChange layout_change(const SplitShape& before, bool before_alternate, const SplitShape& after,
+                           bool after_alternate, double bytes_per_sample) {
+  LayoutChange change;
+  const std::int32_t dp_before = before.split.dp;
+  const std::int32_t dp_after = after.split.dp;
+  if (dp_before != dp_after && dp_before % dp_after == 0) {
+    change.forward = gather_samples(before, after, bytes_per_sample);
+  } else if (dp_before != dp_after && dp_after % dp_before == 0) {
+    change.backward = gather_samples(after, before, bytes_per_sample);
+  } else if (dp_before != dp_after) {
+    const std::int32_t ranks = dp_before * before.split.tp;
+    const Route route = worse(before.replicas, after.replicas);
+    change.forward = {Primitive::kAllToAll, whole(bytes_per_sample * before.samples), ranks, route};
+    change.backward = {Primitive::kAllToAll, whole(bytes_per_sample * after.samples), ranks, route};
+  } else if (before_alternate != after_alternate && before.split.tp > 1) {
+    change.backward = {Primitive::kAllGather, whole(bytes_per_sample * before.samples / before.split.tp),
+                       before.split.tp, before.tensor};
+  }
+  return change;
+}
+
+double change_ms(const LinkCosts& links, const LayoutChange& change) {
+  double ms = 0;
+  for (const CollectiveUse& use : {change.forward, change.backward}) {
+    const Value value = links.collective(use.primitive, use.bytes, use.group_size, use.route);
+    ms += value.quality == Quality::kMissing ? std::numeric_limits<double>::infinity() : value.mean;
+  }
+  return ms;
+}
+
+std::vector<GradientBucket> gradient_buckets(const CostTable::Tables& tables, const StageShape& shape) {
+  std::vector<GradientBucket> buckets;
+  if (shape.bucket_bytes <= 0 || tables.passes_only) return buckets;
+  for (auto segment = shape.segments.rbegin(); segment != shape.segments.rend(); ++segment) {
+    if (segment->split.replica_ranks() > 1) put_buckets(tables, shape, *segment, buckets);
+  }
+  return buckets;
+}
+
+void price_buckets(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog,
+                   BucketPrices& prices) {
+  prices = {};
+  const std::vector<GradientBucket> buckets = gradient_buckets(tables, shape);
+  if (buckets.empty()) return;
+  const auto cost = [&](const CollectiveUse& use) {
+    const Value value = tables.links.collective(use.primitive, use.bytes, use.group_size, use.route);
+    prices.complete = prices.complete && value.quality != Quality::kMissing;
+    prices.mean += value.mean;
+    prices.error += value.error;
+    return value.mean;
+  };
+  const auto operators = static_cast<std::size_t>(shape.operators.size());
+  for (std::vector<double>* const by_place : {&prices.scatter, &prices.last, &prices.copies, &prices.after}) {
+    by_place->assign(operators, 0);
+  }
+  for (auto* const by_place :
+       {&prices.scatter_beside, &prices.last_beside, &prices.copies_beside, &prices.after_beside}) {
+    by_place->assign(operators, &kNoSlowdowns);
+  }
+  for (const GradientBucket& bucket : buckets) {
+    const CollectiveUses uses = collective_uses(tables, *bucket.split, bucket.parameters);
+    const auto place = static_cast<std::size_t>(bucket.operators.begin - shape.operators.begin);
+    prices.scatter[place] = cost(uses.scatter);
+    prices.last[place] = cost(uses.last);
+    prices.copies[place] = cost(uses.last_copies);
+    prices.last[place] += prices.copies[place];
+    prices.after[place] = cost(uses.after);
+    prices.scatter_beside[place] = catalog.slowdowns(uses.scatter);
+    prices.last_beside[place] = catalog.slowdowns(uses.last);
+    prices.copies_beside[place] = catalog.slowdowns(uses.last_copies);
+    prices.after_beside[place] = catalog.slowdowns(uses.after);
+    prices.gradient_buffer = std::max(prices.gradient_buffer, bucket.parameters * tables.gradient_factor);
+  }
 }
 
 }  // namespace trimtab::tuner

@@ -16,18 +16,11 @@
 // parameters are gathered when it begins. With whole gradients accumulated, the last microbatch alone reduce-scatters;
 // what one backward pass has gathered stays for all (it is counted in the last).
 
-#include <algorithm>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <vector>
+#include <numeric>
 
 #include "native/costs/communication_slowdowns.hpp"
 #include "native/costs/tables.hpp"
-#include "native/costs/work_beside.hpp"
 #include "native/stage/stage_shape.hpp"
-#include "schema/cost.hpp"
 
 namespace trimtab::tuner {
 
@@ -133,5 +126,58 @@ class SplitCatalog {
   SlowdownCatalog slowdowns_;
   std::deque<SplitPrices> known_;
 };
+
+// What moves between two neighbouring operators of one stage that are split in different ways. Pure.
+//
+// Between operators a tensor is whole on every rank of a replica. Fewer, wider replicas after the boundary: each rank
+// all-gathers the samples that it lacks in the forward pass, and its gradient only needs to be cut in the backward
+// pass; more, narrower ones: the other way around. Where neither count of replicas divides the other, all ranks
+// exchange in an all-to-all in both passes. An operator on its second choice has its input or its output split over tp
+// where its neighbour has it whole: one all-gather over tp, priced in the backward pass.
+struct LayoutChange {
+  CollectiveUse forward;  // group_size 1 = nothing moves
+  CollectiveUse backward;
+};
+
+// `bytes_per_sample` is the tensor at the boundary.
+[[nodiscard]] LayoutChange layout_change(const SplitShape& before, bool before_alternate, const SplitShape& after,
+                                         bool after_alternate, double bytes_per_sample);
+
+// Both passes, not calibrated; infinite where a cost is missing.
+[[nodiscard]] double change_ms(const LinkCosts& links, const LayoutChange& change);
+
+// Buckets: a stage's replicas reduce the gradients of several operators at once, as Megatron-LM's and PyTorch's
+// DistributedDataParallel do. Operators fill a bucket from the last one backwards until it has the asked-for bytes of
+// parameters; no operator is divided. It is sent when its first operator's gradients are there. Where optimizer states
+// are sharded, the same buckets bring the parameters back. Pure.
+struct GradientBucket {
+  Range operators;        // from the first with parameters to the last
+  double parameters = 0;  // bytes on a rank
+  const SplitShape* split = nullptr;
+};
+
+// In the order in which they are sent; none over segments' borders. `shape` must outlive them.
+[[nodiscard]] std::vector<GradientBucket> gradient_buckets(const CostTable::Tables& tables, const StageShape& shape);
+
+// What a stage's buckets cost, by place of the operator that they are sent after, or whose forward pass needs them.
+struct BucketPrices {
+  std::vector<double> scatter;  // ms, after every backward
+  std::vector<double> last;     // ms, after the last backward
+  std::vector<double> copies;   // ms of that, over the copies of sharded states
+  std::vector<double> after;    // ms, of parameters, after the optimizer
+  // What each and a computation slow each other down by.
+  std::vector<const CommunicationSlowdowns*> scatter_beside, last_beside, copies_beside, after_beside;
+  double gradient_buffer = 0;  // bytes
+  double mean = 0;             // ms, all of the above
+  double error = 0;            // standard errors, added up
+  bool complete = true;
+
+  [[nodiscard]] bool empty() const { return last.empty(); }
+  [[nodiscard]] double all_after() const { return std::accumulate(after.begin(), after.end(), 0.0); }
+};
+
+// Empty where the shape has none. `catalog` must outlive the prices.
+void price_buckets(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog,
+                   BucketPrices& prices);
 
 }  // namespace trimtab::tuner

@@ -6,12 +6,9 @@
 // channel is sent in order, each with its own slowdowns. Gathers may have a channel apart from what is sent; then two
 // communications run at once, and slow each other down too. Plain state.
 
-#include <algorithm>
 #include <cstddef>
-#include <vector>
 
 #include "native/costs/communication_slowdowns.hpp"
-#include "solvers/overlap_slowdown.hpp"
 
 namespace trimtab::tuner {
 

@@ -1,11 +1,5 @@
 #include "native/stage/recompute_choice.hpp"
 
-#include <algorithm>
-#include <compare>
-#include <limits>
-#include <tuple>
-#include <utility>
-
 #include "solvers/cheapest_cover.hpp"
 
 namespace trimtab::tuner {
@@ -18,17 +12,17 @@ constexpr std::size_t kFewClasses = 32;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // One way to recompute inside of a unit.
-struct Way {
+struct UnitRecompute {
   double time = 0;
   double freed = 0;                                  // bytes, over all microbatches in flight
   double peak = 0;                                   // bytes that come back while it is recomputed
   const std::vector<std::uint8_t>* again = nullptr;  // by operator of the unit; null: its only one is
-  auto operator<=>(const Way&) const = default;
+  auto operator<=>(const UnitRecompute&) const = default;
 };
 
 // Units that cost and free the same, by their first places in the stage.
 struct Class {
-  std::vector<Way> ways;
+  std::vector<UnitRecompute> ways;
   std::vector<std::size_t> units;
 };
 
@@ -82,7 +76,7 @@ class Classes {
   const StageInputs& inputs_;
   KnownPatterns* known_;
   KnownPatterns own_;
-  std::vector<Way> ways_;  // of the unit that is being added
+  std::vector<UnitRecompute> ways_;  // of the unit that is being added
   std::vector<Class> classes_;
   bool complete_ = true;
 };
@@ -148,9 +142,9 @@ void take(const std::vector<Class>& classes, const Threshold& of, const Cheapest
 std::vector<double> peaks_of(const std::vector<Class>& classes, double released) {
   std::vector<double> peaks;
   for (const Class& cls : classes) {
-    for (const Way& way : cls.ways) peaks.push_back(way.peak);
+    for (const UnitRecompute& way : cls.ways) peaks.push_back(way.peak);
   }
-  std::sort(peaks.begin(), peaks.end());
+  std::ranges::sort(peaks);
   peaks.erase(std::unique(peaks.begin(), peaks.end()), peaks.end());
   const auto dear = std::upper_bound(peaks.begin(), peaks.end(), released);
   if (dear - peaks.begin() > 1) peaks.erase(peaks.begin(), dear - 1);
@@ -158,7 +152,7 @@ std::vector<double> peaks_of(const std::vector<Class>& classes, double released)
 }
 
 bool several_ways(const std::vector<Class>& classes) {
-  return std::any_of(classes.begin(), classes.end(), [](const Class& cls) { return cls.ways.size() > 1; });
+  return std::ranges::any_of(classes, [](const Class& cls) { return cls.ways.size() > 1; });
 }
 
 // Those that may suffice; what is freed at best where none does.
@@ -177,8 +171,7 @@ std::vector<Threshold> thresholds_of(const std::vector<Class>& classes, const De
     }
     if (of.floor < kInfinite) thresholds.push_back(std::move(of));
   }
-  std::stable_sort(thresholds.begin(), thresholds.end(),
-                   [](const Threshold& a, const Threshold& b) { return a.floor < b.floor; });
+  std::ranges::stable_sort(thresholds, [](const Threshold& a, const Threshold& b) { return a.floor < b.floor; });
   return thresholds;
 }
 
@@ -224,10 +217,9 @@ std::vector<Item> items_of(const StageInputs& inputs) {
     const double freed = (price.stored - inputs.freed_output[k] - kept) * inputs.in_flight;
     if (freed > 0) items.push_back({price.forward, freed, k});
   }
-  std::stable_sort(items.begin(), items.end(),
-                   [](const Item& a, const Item& b) { return std::tie(a.time, a.freed) < std::tie(b.time, b.freed); });
-  std::stable_sort(items.begin(), items.end(),
-                   [](const Item& a, const Item& b) { return a.time * b.freed < b.time * a.freed; });
+  std::ranges::stable_sort(
+      items, [](const Item& a, const Item& b) { return std::tie(a.time, a.freed) < std::tie(b.time, b.freed); });
+  std::ranges::stable_sort(items, [](const Item& a, const Item& b) { return a.time * b.freed < b.time * a.freed; });
   return items;
 }
 
@@ -252,6 +244,123 @@ void recompute_further(const std::vector<Item>& items, const Range& operators, s
     --further;
   }
 }
+
+constexpr std::size_t kLabels = 96;           // of one unit, for either state of its latest operator
+constexpr std::size_t kRemembered = 1 << 14;  // units
+
+struct Label {
+  double time = 0, kept = 0;
+  double run = 0;  // brought back by the run that the latest operator is in
+  double peak = 0;
+  std::vector<std::uint8_t> again;
+
+  [[nodiscard]] bool beats(const Label& other) const {
+    return time <= other.time && kept <= other.kept && run <= other.run && peak <= other.peak;
+  }
+};
+using Labels = std::vector<Label>;
+
+// Without what another beats; true where too many were left, and some of them given up: not the fastest, not the
+// leanest.
+bool thin(Labels& labels) {
+  std::ranges::stable_sort(labels, [](const Label& a, const Label& b) {
+    return std::tie(a.time, a.kept, a.run, a.peak) < std::tie(b.time, b.kept, b.run, b.peak);
+  });
+  Labels unbeaten;
+  for (Label& label : labels) {
+    const bool beaten = std::ranges::any_of(unbeaten, [&](const Label& other) { return other.beats(label); });
+    if (!beaten) unbeaten.push_back(std::move(label));
+  }
+  labels = std::move(unbeaten);
+  if (labels.size() <= kLabels) return false;
+  const auto leanest = std::ranges::min_element(labels, [](const Label& a, const Label& b) { return a.kept < b.kept; });
+  Labels some{*leanest};
+  for (std::size_t i = 0; i < kLabels - 1; ++i) {
+    some.push_back(std::move(labels[i * (labels.size() - 1) / (kLabels - 2)]));
+  }
+  labels = std::move(some);
+  return true;
+}
+
+class UnitProgram {
+ public:
+  UnitProgram(const StageInputs& inputs, std::size_t begin, std::size_t end)
+      : inputs_(inputs), begin_(begin), end_(end) {}
+
+  RecomputePatterns run() {
+    RecomputePatterns found;
+    put(begin_, {}, false);
+    put(begin_, {}, true);
+    step();
+    for (std::size_t k = begin_ + 1; k < end_; ++k) {
+      for (const bool again : {false, true}) {
+        for (const bool next : {false, true}) {
+          for (const Label& label : now_[again ? 1 : 0]) put(k, passed(label, k - 1, again, next), next);
+        }
+      }
+      step();
+    }
+    found.complete = complete_;
+    collect(found.patterns);
+    return found;
+  }
+
+ private:
+  // What the operator at `k` leaves behind, where what follows it is recomputed or not.
+  [[nodiscard]] Label passed(Label label, std::size_t k, bool again, bool next) const {
+    const double stored = inputs_.prices[k]->stored;
+    if (!again) {
+      label.kept += stored - (next ? 0 : inputs_.freed_output[k]);
+    } else if (next) {
+      label.run += stored - inputs_.freed_output[k];
+    } else {
+      label.kept += inputs_.kept_output[k];
+      label.peak = std::max(label.peak, label.run + inputs_.recompute_peak(k));
+      label.run = 0;
+    }
+    return label;
+  }
+
+  void put(std::size_t k, Label label, bool again) {
+    if (again) label.time += inputs_.prices[k]->forward;
+    label.again.push_back(again ? 1 : 0);
+    next_[again ? 1 : 0].push_back(std::move(label));
+  }
+
+  void step() {
+    for (const int again : {0, 1}) {
+      now_[again] = std::move(next_[again]);
+      next_[again].clear();
+      complete_ = !thin(now_[again]) && complete_;
+    }
+  }
+
+  void collect(std::vector<RecomputePattern>& patterns) {
+    double without = 0;
+    for (std::size_t k = begin_; k < end_; ++k) without += inputs_.prices[k]->stored - inputs_.freed_output[k];
+    Labels last;
+    for (const bool again : {false, true}) {
+      for (const Label& label : now_[again ? 1 : 0]) last.push_back(passed(label, end_ - 1, again, false));
+    }
+    std::ranges::stable_sort(last, [](const Label& a, const Label& b) {
+      return std::tie(a.time, a.kept, a.peak) < std::tie(b.time, b.kept, b.peak);
+    });
+    for (Label& label : last) {
+      const double freed = without - label.kept;
+      if (freed <= 0) continue;
+      const bool beaten = std::ranges::any_of(patterns, [&](const RecomputePattern& other) {
+        return other.time <= label.time && other.freed >= freed && other.peak <= label.peak;
+      });
+      if (!beaten) patterns.push_back({label.time, freed, label.peak, std::move(label.again)});
+    }
+  }
+
+  const StageInputs& inputs_;
+  std::size_t begin_, end_;
+  Labels now_[2];  // by whether the latest operator is recomputed
+  Labels next_[2];
+  bool complete_ = true;
+};
 
 }  // namespace
 
@@ -287,6 +396,25 @@ RecomputeChoice choose_recompute(const Calibration& calibration, const StageInpu
   if (choice.excess_bytes < 0.5) choice.excess_bytes = 0;
   choice.fits = choice.excess_bytes == 0;
   return choice;
+}
+
+RecomputePatterns recompute_patterns(const StageInputs& inputs, std::size_t begin, std::size_t end) {
+  return UnitProgram(inputs, begin, end).run();
+}
+
+const RecomputePatterns& KnownPatterns::of(const StageInputs& inputs, std::size_t begin, std::size_t end) {
+  // The stage's last operator keeps and frees another output.
+  Unit unit{{}, end == inputs.prices.size() ? inputs.freed_output.back() : -1};
+  unit.first.assign(inputs.prices.begin() + static_cast<std::ptrdiff_t>(begin),
+                    inputs.prices.begin() + static_cast<std::ptrdiff_t>(end));
+  const auto found = known_.find(unit);
+  if (found != known_.end()) return *found->second;
+  auto patterns = std::make_unique<RecomputePatterns>(recompute_patterns(inputs, begin, end));
+  return *known_.emplace(std::move(unit), std::move(patterns)).first->second;
+}
+
+void KnownPatterns::forget_many() {
+  if (known_.size() >= kRemembered) known_.clear();
 }
 
 }  // namespace trimtab::tuner

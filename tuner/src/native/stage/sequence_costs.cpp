@@ -1,8 +1,5 @@
 #include "native/stage/sequence_costs.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "native/costs/operator_traits.hpp"
 #include "native/costs/tensor_estimate.hpp"
 #include "native/stage/overlapped_pass.hpp"
@@ -11,10 +8,6 @@ namespace trimtab::tuner {
 namespace {
 
 constexpr double kErrorOfEstimates = 0.2;
-
-std::int64_t whole(double bytes) {
-  return static_cast<std::int64_t>(std::llround(bytes));
-}
 
 // What passes round the ring: a rank's part of keys and values, and of all of their gradients.
 struct Exchange {
@@ -191,7 +184,7 @@ OperatorCosts costs_under(const CostTable::Tables& tables, const SplitShape& spl
 Slowdowns exchange_slowdown(const CostTable::Tables& tables, const SplitShape& split, std::int32_t group) {
   const ComputationKind kind = computation_of(tables.operator_of(group).kind);
   const CollectiveUse gather = exchange_of(tables, split, group).gather;
-  OverlapSubject of{"send_recv", gather.bytes, split.cp, split.context.placement, 0};
+  OverlapSubject of{"send_recv", gather.bytes, split.cp, split.context.placement};
   const Slowdowns of_messages = tables.overlaps.beside(of, kind);
   const auto shown = [](const Slowdown& one) { return one.basis <= OverlapBasis::kTraining; };
   if (shown(of_messages.computation) && shown(of_messages.communication)) return of_messages;

@@ -14,11 +14,6 @@
 //   working  1 / cp of it, and two parts of keys and values: one in use, one on its way
 // Pure.
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "native/stage/operator_price.hpp"
 
 namespace trimtab::tuner {

@@ -1,16 +1,9 @@
 #include "native/stage/stage_cost.hpp"
 
-#include <algorithm>
-
-#include "native/stage/layout_change.hpp"
 #include "native/stage/overlapped_pass.hpp"
 
 namespace trimtab::tuner {
 namespace {
-
-bool listed(const std::vector<Range>& ranges, std::int32_t i) {
-  return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
-}
 
 // Fills the inputs segment by segment.
 class Resolver {
@@ -73,7 +66,7 @@ class Resolver {
     bool before = false;
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const std::int32_t group = tables_.group_of[i];
-      const bool alternate = !shape_.alternate.empty() && listed(shape_.alternate, i);
+      const bool alternate = !shape_.alternate.empty() && contains(shape_.alternate, i);
       const OperatorPrice& price = (alternate ? others : prices).of_group[group];
       inputs_.prices.push_back(&price);
       inputs_.groups.push_back(group);
@@ -91,7 +84,7 @@ class Resolver {
       return price->gather <= 0 || price->scatter <= 0 ||
              beside_each_other(*price->scatter_beside, *price->gather_beside).measured;
     };
-    inputs_.gathers_apart = std::all_of(inputs_.prices.begin(), inputs_.prices.end(), measured);
+    inputs_.gathers_apart = std::ranges::all_of(inputs_.prices, measured);
   }
 
   // The stage's last output is sent; nobody needs the model's.
@@ -113,8 +106,8 @@ class Resolver {
     if (tied.copied) return;
     const SplitShape* first = nullptr;
     for (const std::int32_t i : tied.operators) {
-      const auto of = std::find_if(shape_.segments.begin(), shape_.segments.end(),
-                                   [i](const SegmentShape& segment) { return segment.operators.contains(i); });
+      const auto of = std::ranges::find_if(shape_.segments,
+                                           [i](const SegmentShape& segment) { return segment.operators.contains(i); });
       if (of == shape_.segments.end()) continue;
       if (first != nullptr && *first == of->split) {
         const double whole = inputs_.whole_gradients ? whole_per_byte(tables_, *first) : 0;
@@ -130,7 +123,7 @@ class Resolver {
   }
   void add_change(const SplitShape& before, const SegmentShape& after) {
     const std::int32_t i = after.operators.begin;
-    put(i, layout_change(before, listed(shape_.alternate, i - 1), after.split, listed(shape_.alternate, i),
+    put(i, layout_change(before, contains(shape_.alternate, i - 1), after.split, contains(shape_.alternate, i),
                          tables_.output[i - 1]));
   }
 
@@ -290,39 +283,33 @@ double gather_delay(const Calibration& calibration, const StageInputs& inputs, c
 
 // What the replicas' passes of one microbatch differ by, and what they wait where they synchronize before every
 // operator.
-class PassSpread {
- public:
-  PassSpread(const StageInputs& part, int parts, const RecomputeFlags& recompute, bool every_operator)
-      : both_(part.device_share) {
-    for (std::size_t i = 0; i < part.prices.size(); ++i) {
-      const OperatorPrice& price = *part.prices[i];
-      SpreadSum forward(part.device_share);
-      forward.add(price.forward_variance);
-      SpreadSum backward(part.device_share);
-      backward.add(price.backward_variance);
-      if (recompute[static_cast<std::size_t>(part.operators.begin) + i] != 0) backward.add(price.forward_variance);
-      for (int k = 0; k < parts; ++k) {
-        both_.add(forward);
-        both_.add(backward);
-      }
-      synchronizes_ = synchronizes_ || price.gradient_buffer > 0;
-      if (!every_operator) continue;
-      forward_wait_ += parts * forward.wait(part.slowest);
-      backward_wait_ += parts * backward.wait(part.slowest);
-    }
-  }
-
-  [[nodiscard]] bool synchronizes() const { return synchronizes_; }
-  [[nodiscard]] const SpreadSum& both() const { return both_; }
-  [[nodiscard]] double forward_wait() const { return forward_wait_; }
-  [[nodiscard]] double backward_wait() const { return backward_wait_; }
-
- private:
-  SpreadSum both_;
-  double forward_wait_ = 0;
-  double backward_wait_ = 0;
-  bool synchronizes_ = false;
+struct PassSpread {
+  SpreadSum both;
+  double forward_wait = 0;
+  double backward_wait = 0;
+  bool synchronizes = false;
 };
+
+PassSpread pass_spread(const StageInputs& part, int parts, const RecomputeFlags& recompute, bool every_operator) {
+  PassSpread spread{SpreadSum(part.device_share)};
+  for (std::size_t i = 0; i < part.prices.size(); ++i) {
+    const OperatorPrice& price = *part.prices[i];
+    SpreadSum forward(part.device_share);
+    forward.add(price.forward_variance);
+    SpreadSum backward(part.device_share);
+    backward.add(price.backward_variance);
+    if (recompute[static_cast<std::size_t>(part.operators.begin) + i] != 0) backward.add(price.forward_variance);
+    for (int k = 0; k < parts; ++k) {
+      spread.both.add(forward);
+      spread.both.add(backward);
+    }
+    spread.synchronizes = spread.synchronizes || price.gradient_buffer > 0;
+    if (!every_operator) continue;
+    spread.forward_wait += parts * forward.wait(part.slowest);
+    spread.backward_wait += parts * backward.wait(part.slowest);
+  }
+  return spread;
+}
 
 }  // namespace
 
@@ -331,15 +318,15 @@ void add_pass_waits(const Calibration& calibration, const StageInputs& stage, co
   if (part.slowest <= 0) return;
   const bool every_operator = stage.gathers && !stage.prefetches && !stage.whole_gradients;
   const bool every_microbatch = stage.gathers || (stage.scatters && !stage.whole_gradients);
-  const PassSpread spread(part, parts, recompute, every_operator);
-  if (!spread.synchronizes()) return;
+  const PassSpread spread = pass_spread(part, parts, recompute, every_operator);
+  if (!spread.synchronizes) return;
   const double factor = calibration.computation.value;
   if (!every_operator && !every_microbatch) {
-    times.spread = spread.both().times(factor, part.slowest);
+    times.spread = spread.both.times(factor, part.slowest);
     return;
   }
-  if (every_operator) times.forward_wait += spread.forward_wait() * factor;
-  const double wait = (every_operator ? spread.backward_wait() : spread.both().wait(part.slowest)) * factor;
+  if (every_operator) times.forward_wait += spread.forward_wait * factor;
+  const double wait = (every_operator ? spread.backward_wait : spread.both.wait(part.slowest)) * factor;
   times.backward_wait += wait;
   times.last_backward += wait;
   times.sync_end += wait;

@@ -3,17 +3,9 @@
 // The price of one pipeline stage: its times per microbatch, its last microbatch with overlapped gradient
 // synchronization, its memory. Pure functions over resolved inputs.
 
-#include <cstdint>
-#include <vector>
-
-#include "native/costs/tables.hpp"
-#include "native/stage/gradient_buckets.hpp"
 #include "native/stage/operator_price.hpp"
-#include "native/stage/stage_shape.hpp"
 #include "native/stage/stragglers.hpp"
 #include "plan/recompute_flags.hpp"
-#include "schema/plan.hpp"
-#include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
 

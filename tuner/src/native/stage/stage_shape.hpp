@@ -4,15 +4,17 @@
 // consecutive devices, its tensor-parallel ranks fastest; replicas that share sharded states are consecutive replicas.
 // Plain values.
 
-#include <cstdint>
-#include <vector>
+#include <algorithm>
 
 #include "native/costs/link_costs.hpp"
 #include "plan/candidate.hpp"
-#include "schema/cluster.hpp"
-#include "schema/plan.hpp"
+#include "tuner/calibration.hpp"
 
 namespace trimtab::tuner {
+
+[[nodiscard]] inline std::int64_t whole(double bytes) {
+  return static_cast<std::int64_t>(std::llround(bytes));
+}
 
 // How ranks share the sequence of each sample.
 struct SequenceShare {
@@ -68,5 +70,61 @@ struct StageShape {
                                      std::int32_t count, SequenceShare share = {});
 
 [[nodiscard]] std::vector<std::int32_t> nodes_of_devices(const Cluster& cluster);
+
+// Devices that are slower than those which the costs were measured on. Pure.
+
+// How many times as long each device computes; empty where all are as fast as the costs say. A device that is faster
+// counts as one that is not: lower bounds are made of the costs.
+[[nodiscard]] inline std::vector<double> slowness_of_devices(const Cluster& cluster) {
+  const bool even = std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [](const Node& node) {
+    return std::all_of(node.speeds.begin(), node.speeds.end(), [](double speed) { return speed >= 1; });
+  });
+  std::vector<double> slowness;
+  for (const Node& node : cluster.nodes) {
+    for (std::int32_t i = 0; i < node.devices && !even; ++i) slowness.push_back(std::max(1.0, 1 / node.speed_of(i)));
+  }
+  return slowness;
+}
+
+// What a stage's price takes of a calibration, as it holds on these devices: the slowest decides how long a stage
+// computes. The operators' own factors are in the cost table already, and are not copied.
+[[nodiscard]] inline Calibration slowed(const Calibration& calibration, const std::vector<double>& slowness,
+                                        const std::int32_t* devices, std::int32_t count) {
+  double slowest = 1;
+  for (std::int32_t i = 0; i < count && !slowness.empty(); ++i) slowest = std::max(slowest, slowness[devices[i]]);
+  Calibration result;
+  result.computation = {calibration.computation.value * slowest, calibration.computation.log_sigma};
+  result.communication = calibration.communication;
+  result.classes = calibration.classes;
+  result.overlap = calibration.overlap;
+  return result;
+}
+
+// Which stages lie alike, so that what one costs holds for the other: on as many devices, from the same device of a
+// node on, over nodes of the same kinds, with the same links between them. A kind is all that a stage's price reads of
+// a node. One per evaluator; not thread-safe.
+class StagePlaces {
+ public:
+  explicit StagePlaces(const Cluster& cluster);
+
+  // The first device of the first run of `devices` that lies like the run from `first_device` on.
+  // REQUIRES: devices > 0, and the cluster has them all.
+  [[nodiscard]] std::int32_t of(std::int32_t first_device, std::int32_t devices);
+
+ private:
+  void set_links(const Cluster& cluster);
+  [[nodiscard]] std::int32_t link_of(std::int32_t a, std::int32_t b) const;
+  [[nodiscard]] const std::vector<std::int32_t>& first_nodes(std::int32_t nodes);
+
+  std::vector<std::int32_t> node_of_;   // by device
+  std::vector<std::int32_t> begin_of_;  // by node: its first device
+  std::vector<std::int32_t> kind_of_;   // by node: the first node like it
+  bool alike_ = true;                   // all nodes, and the links between them
+  // Of links that are given for two nodes, the first node first: the first link like it, counted from 1.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> link_of_;
+  // By count of nodes less one, by node: the first node that as many nodes of the same kinds in the same order, with
+  // the same links, begin at.
+  std::vector<std::vector<std::int32_t>> first_nodes_;
+};
 
 }  // namespace trimtab::tuner

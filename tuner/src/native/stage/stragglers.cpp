@@ -1,9 +1,5 @@
 #include "native/stage/stragglers.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-
 #include "base/check.hpp"
 
 namespace trimtab::tuner {
@@ -65,7 +61,7 @@ double SpreadSum::wait(double slowest) const {
 void add_step_waits(std::span<PipelineStage> pipeline, std::span<const ReplicaSpread> spreads, std::int32_t seats,
                     std::int32_t microbatches, double* waits) {
   const std::size_t stages = pipeline.size();
-  if (std::none_of(spreads.begin(), spreads.end(), [](const ReplicaSpread& of) { return of.slowest > 0; })) return;
+  if (std::ranges::none_of(spreads, [](const ReplicaSpread& of) { return of.slowest > 0; })) return;
   const auto groups = static_cast<std::size_t>(seats);
   double once = 0;
   double more = 0;

@@ -6,10 +6,7 @@
 // synchronization; a device's own slowness (CostTableOptions::device_share) is the same in every operator and does not.
 // Tensor-parallel ranks wait for each other inside of measured times. Pure.
 
-#include <cstdint>
-#include <span>
-
-#include "pricing/stage_price.hpp"
+#include "pricing/evaluator.hpp"
 #include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {

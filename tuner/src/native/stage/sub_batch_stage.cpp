@@ -1,21 +1,17 @@
 #include "native/stage/sub_batch_stage.hpp"
 
-#include <algorithm>
-
-#include "native/stage/overlapped_pass.hpp"
-
 namespace trimtab::tuner {
 namespace {
 
 // An operator at half of the microbatch, its all-reduces apart; ms.
-struct Parts {
+struct HalfOperator {
   double forward = 0, backward = 0;
   double forward_reduce = 0, backward_reduce = 0;  // one all-reduce
   std::int32_t reduces = 0;
 };
 
-Parts parts_of(const Calibration& calibration, const OperatorPrice& price) {
-  Parts parts;
+HalfOperator half_of(const Calibration& calibration, const OperatorPrice& price) {
+  HalfOperator parts;
   parts.reduces = price.reduces;
   parts.forward = price.forward_computing() * calibration.computation.value;
   parts.backward = price.backward_computing() * calibration.computation.value;
@@ -66,7 +62,7 @@ void SubBatchStage::make_blocks(const Calibration& calibration, const StageInput
     open = true;
   };
   for (std::size_t i = 0; i < half.prices.size(); ++i) {
-    const Parts parts = parts_of(calibration, *half.prices[i]);
+    const HalfOperator parts = half_of(calibration, *half.prices[i]);
     const bool again = recompute[static_cast<std::size_t>(half.operators.begin) + i] != 0;
     const bool changes = !whole.change_forward.empty() && whole.change_forward[i] + whole.change_backward[i] > 0;
     if (changes) open = false;

@@ -6,10 +6,6 @@
 // sub-batches' activations are kept between the passes; one of them works at a time, and what a block's recompute
 // brings back lives until its backward has ended. One per thread; keeps its buffers.
 
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "native/stage/overlapped_pass.hpp"
 #include "native/stage/stage_cost.hpp"
 #include "solvers/sub_batch_schedule.hpp"

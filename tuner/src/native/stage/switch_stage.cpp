@@ -1,31 +1,22 @@
 #include "native/stage/switch_stage.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <utility>
-
 #include "base/check.hpp"
 #include "native/stage/layer_sums.hpp"
-#include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner {
 namespace {
 
 using h3t::kTicksPerMs;
-using h3t::whole;
 
 double ms_of(h3t::Ticks ticks) {
   return static_cast<double>(ticks) / kTicksPerMs;
 }
 
-bool lists(const std::vector<Range>& ranges, std::int32_t i) {
-  return std::any_of(ranges.begin(), ranges.end(), [i](const Range& range) { return range.contains(i); });
-}
-
 h3t::LayerSwitches switches_of(const Switches& switches, bool recomputed, std::int32_t first) {
   h3t::LayerSwitches of;
   of.rematerialize = recomputed;
-  for (const h3t::SwitchField& field : h3t::kSwitchFields) of.*field.of_layer = lists(switches.*field.of_plan, first);
+  for (const h3t::SwitchField& field : h3t::kSwitchFields)
+    of.*field.of_layer = contains(switches.*field.of_plan, first);
   return of;
 }
 
@@ -41,14 +32,7 @@ void add_changes(const Calibration& calibration, const StageInputs& inputs, Stag
 // The profiles of a stage's layers.
 class SwitchStage::Layers {
  public:
-  Layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
-         const StageShape& shape, std::int32_t sharers, std::vector<SwitchCost>* unmeasured)
-      : tables_(tables),
-        calibration_(calibration),
-        inputs_(inputs),
-        shape_(shape),
-        sharers_(sharers),
-        unmeasured_(unmeasured) {}
+  Layers(const SwitchableStage& of, std::vector<SwitchCost>* unmeasured) : of_(of), unmeasured_(unmeasured) {}
 
   [[nodiscard]] bool complete() const { return complete_; }
 
@@ -58,13 +42,13 @@ class SwitchStage::Layers {
     reserve_ = 0;
     for (std::int32_t i = range.begin; i < range.end; ++i) add(i);
     h3t::LayerSums of_layer = sums_;
-    of_layer.forward_ms *= calibration_.computation.value;
-    of_layer.backward_ms *= calibration_.computation.value;
-    of_layer.optimizer_ms *= calibration_.computation.value;
+    of_layer.forward_ms *= of_.calibration.computation.value;
+    of_layer.backward_ms *= of_.calibration.computation.value;
+    of_layer.optimizer_ms *= of_.calibration.computation.value;
     of_layer.working = std::max(sums_.working, reserve_);
-    of_layer.input = range.begin == 0 ? 0 : tables_.output[range.begin - 1] * split_->samples;
-    of_layer.output = range.end == tables_.operators() ? 0 : tables_.output[range.end - 1] * split_->samples;
-    h3t::LayerProfile of = h3t::profile_of(of_layer, tables_, split_->split.dp);
+    of_layer.input = range.begin == 0 ? 0 : of_.tables.output[range.begin - 1] * split_->samples;
+    of_layer.output = range.end == of_.tables.operators() ? 0 : of_.tables.output[range.end - 1] * split_->samples;
+    h3t::LayerProfile of = h3t::profile_of(of_layer, of_.tables, split_->split.dp);
     of.gather_parameters = collective(Primitive::kAllGather, of.partitioned_parameters);
     of.scatter_gradients = collective(Primitive::kReduceScatter, of.gathered_gradients);
     of.prefetch_parameters = copy(HostCopy::kHostToDevice, of.partitioned_parameters);
@@ -80,9 +64,9 @@ class SwitchStage::Layers {
     for (const h3t::LayerProfile& layer : layers) {
       const Bytes received = layer.gathered_parameters - layer.partitioned_parameters;
       if (received <= 0 || layer.gather_parameters == 0) continue;
-      const Value alone = tables_.links.host_copy(HostCopy::kHostToDevice, received);
+      const Value alone = of_.tables.links.host_copy(HostCopy::kHostToDevice, received);
       // By what was measured of either: which links there are is no matter of what trials have taught.
-      const double copy_ms = alone.mean * calibration_.moving(CommunicationClass::kGradients);
+      const double copy_ms = alone.mean * of_.calibration.moving(CommunicationClass::kGradients);
       if (static_cast<double>(layer.gather_parameters) >= copy_ms * kTicksPerMs) return h3t::Fabric::kPcie;
     }
     return h3t::Fabric::kNvlink;
@@ -91,38 +75,38 @@ class SwitchStage::Layers {
  private:
   // Of the segment that the layer is in.
   void set_split(std::int32_t first) {
-    const auto inside = std::find_if(shape_.segments.begin(), shape_.segments.end(),
-                                     [first](const SegmentShape& of) { return of.operators.contains(first); });
-    TRIMTAB_ASSERT(inside != shape_.segments.end(), "a stage's segments hold all of its operators");
+    const auto inside = std::ranges::find_if(of_.shape.segments,
+                                             [first](const SegmentShape& of) { return of.operators.contains(first); });
+    TRIMTAB_ASSERT(inside != of_.shape.segments.end(), "a stage's segments hold all of its operators");
     split_ = &inside->split;
-    costs_ = &tables_.at(split_->samples, split_->split.tp);
+    costs_ = &of_.tables.at(split_->samples, split_->split.tp);
   }
 
   void add(std::int32_t i) {
-    const OperatorPrice& price = inputs_.price(i);
-    const std::int32_t group = tables_.group_of[i];
+    const OperatorPrice& price = of_.inputs.price(i);
+    const std::int32_t group = of_.tables.group_of[i];
     sums_.forward_ms += price.forward;
     sums_.backward_ms += price.backward;
     sums_.stored += price.stored;
     sums_.working = std::max(sums_.working, price.working);
     reserve_ = std::max(reserve_, price.forward_reserve + price.backward_reserve);
-    const double input = i == 0 ? 0 : tables_.output[i - 1] * split_->samples;
+    const double input = i == 0 ? 0 : of_.tables.output[i - 1] * split_->samples;
     sums_.widest = std::max(sums_.widest, input + price.stored + price.working);
     const double parameters = costs_->of_group[group].parameters;
-    const auto all = static_cast<double>(tables_.operator_of(group).parameter_bytes);
+    const auto all = static_cast<double>(of_.tables.operator_of(group).parameter_bytes);
     sums_.parameters += parameters;
     if (all > 0) sums_.optimizer_ms += used_host_optimizer(group) * parameters / all;
   }
 
   double used_host_optimizer(std::int32_t group) {
-    const h3t::HostOptimizer of = h3t::host_optimizer(tables_, group);
+    const h3t::HostOptimizer of = h3t::host_optimizer(of_.tables, group);
     note(of.value.quality, of.key, of.benchmark);
     return of.value.mean;
   }
 
   h3t::Ticks collective(Primitive primitive, Bytes bytes) {
     if (split_->split.dp < 2) return 0;
-    const Value value = tables_.links.collective(primitive, bytes, split_->split.dp, split_->replicas);
+    const Value value = of_.tables.links.collective(primitive, bytes, split_->split.dp, split_->replicas);
     CostKey key;
     key.kind = CostKind::kCollective;
     key.subject = to_string(primitive);
@@ -130,19 +114,19 @@ class SwitchStage::Layers {
     key.group_size = split_->split.dp;
     key.placement = to_string(split_->replicas.placement);
     note(value.quality, key, "collective " + key.subject + " over " + std::to_string(key.group_size) + " ranks");
-    return whole(value.mean * calibration_.moving(CommunicationClass::kGradients) * kTicksPerMs);
+    return whole(value.mean * of_.calibration.moving(CommunicationClass::kGradients) * kTicksPerMs);
   }
 
   // All that share the link copy as much at the same time.
   h3t::Ticks copy(HostCopy direction, Bytes bytes) {
-    const Bytes together = bytes * sharers_;
-    const Value value = tables_.links.host_copy(direction, together);
+    const Bytes together = bytes * of_.sharers;
+    const Value value = of_.tables.links.host_copy(direction, together);
     CostKey key;
     key.kind = CostKind::kPointToPoint;
     key.subject = to_string(direction);
     key.bytes = together;
     note(value.quality, key, "copy " + key.subject + " of " + std::to_string(together) + " bytes");
-    return whole(value.mean * calibration_.communication.value * kTicksPerMs);
+    return whole(value.mean * of_.calibration.communication.value * kTicksPerMs);
   }
 
   void note(Quality quality, const CostKey& key, std::string benchmark) {
@@ -152,11 +136,7 @@ class SwitchStage::Layers {
     }
   }
 
-  const CostTable::Tables& tables_;
-  const Calibration& calibration_;
-  const StageInputs& inputs_;
-  const StageShape& shape_;
-  std::int32_t sharers_;
+  const SwitchableStage& of_;
   std::vector<SwitchCost>* unmeasured_;
   const SplitShape* split_ = nullptr;  // of the layer at hand
   const OperatorTable* costs_ = nullptr;
@@ -165,12 +145,11 @@ class SwitchStage::Layers {
   bool complete_ = true;
 };
 
-SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibration& calibration,
-                                 const StageInputs& inputs, const StageShape& shape, const Switches& switches,
-                                 const RecomputeFlags& recompute, std::int32_t sharers,
-                                 std::vector<SwitchCost>* unmeasured) {
+SwitchedStage SwitchStage::price(const SwitchableStage& stage, const Switches& switches,
+                                 const RecomputeFlags& recompute, std::vector<SwitchCost>* unmeasured) {
+  const StageInputs& inputs = stage.inputs;
   SwitchedStage out;
-  out.complete = set_layers(tables, calibration, inputs, shape, sharers, unmeasured);
+  out.complete = set_layers(stage, unmeasured);
   switching_.clear();
   Bytes retained = 0;   // of a microbatch, between its passes
   Bytes offloaded = 0;  // of it, on the host
@@ -192,10 +171,10 @@ SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibrat
   const h3t::StepOutcome step = simulator.step(switching_);
   times.forward_wait = ms_of(simulator.forward_pass()) - times.forward;
   times.backward_wait = ms_of(simulator.passes() - simulator.forward_pass()) - times.backward - times.recompute;
-  add_changes(calibration, inputs, times);
+  add_changes(stage.calibration, inputs, times);
   times.last_backward = times.backward_pass();
   times.optimizer = ms_of(step.runtime - simulator.passes());
-  add_pass_waits(calibration, inputs, inputs, 1, recompute, times);
+  add_pass_waits(stage.calibration, inputs, inputs, 1, recompute, times);
   out.host_bytes = static_cast<double>(step.host + (inputs.in_flight - 1) * offloaded);
   out.bytes.states = static_cast<double>(resident);
   out.bytes.activations = static_cast<double>(inputs.in_flight * retained);
@@ -204,26 +183,23 @@ SwitchedStage SwitchStage::price(const CostTable::Tables& tables, const Calibrat
   return out;
 }
 
-bool SwitchStage::set_layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
-                             const StageShape& shape, std::int32_t sharers, std::vector<SwitchCost>* unmeasured) {
-  Layers layers(tables, calibration, inputs, shape, sharers, unmeasured);
-  ranges_ = layers_inside(tables.model, inputs.operators);
+bool SwitchStage::set_layers(const SwitchableStage& of, std::vector<SwitchCost>* unmeasured) {
+  Layers layers(of, unmeasured);
+  ranges_ = layers_inside(of.tables.model, of.inputs.operators);
   layers_.clear();
   for (const Range& range : ranges_) layers_.push_back(layers.layer(range));
   fabric_ = layers.fabric_of(layers_);
   return layers.complete();
 }
 
-std::optional<ChosenSwitches> SwitchStage::choose(const CostTable::Tables& tables, const Calibration& calibration,
-                                                  const StageInputs& inputs, const StageShape& shape,
-                                                  std::int32_t sharers, const SwitchDemand& demand) {
-  if (!set_layers(tables, calibration, inputs, shape, sharers, nullptr)) return std::nullopt;
+std::optional<ChosenSwitches> SwitchStage::choose(const SwitchableStage& of, const SwitchDemand& demand) {
+  if (!set_layers(of, nullptr)) return std::nullopt;
   h3t::Problem problem{layers_, fabric_};
-  if (demand.device_limit > 0) problem.device_limit = whole(std::floor(demand.device_limit - inputs.process_bytes));
+  if (demand.device_limit > 0) problem.device_limit = whole(std::floor(demand.device_limit - of.inputs.process_bytes));
   if (demand.host_limit > 0) problem.host_limit = whole(std::floor(demand.host_limit));
   problem.microbatches = demand.microbatches;
   problem.allowed = demand.allowed;
-  problem.in_flight = inputs.in_flight;
+  problem.in_flight = of.inputs.in_flight;
   const h3t::StageChoice& choice = choices_.choose(problem);
   ChosenSwitches chosen;
   chosen.feasible = choice.feasible;
@@ -234,11 +210,8 @@ std::optional<ChosenSwitches> SwitchStage::choose(const CostTable::Tables& table
   return chosen;
 }
 
-std::optional<std::vector<h3t::LayerProfile>> SwitchStage::layers(const CostTable::Tables& tables,
-                                                                  const Calibration& calibration,
-                                                                  const StageInputs& inputs, const StageShape& shape,
-                                                                  std::int32_t sharers) {
-  if (!set_layers(tables, calibration, inputs, shape, sharers, nullptr)) return std::nullopt;
+std::optional<std::vector<h3t::LayerProfile>> SwitchStage::layers(const SwitchableStage& of) {
+  if (!set_layers(of, nullptr)) return std::nullopt;
   return layers_;
 }
 

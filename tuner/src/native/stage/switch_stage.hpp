@@ -7,16 +7,8 @@
 // link. Replicas' collectives run beside those copies where they are faster than the link, else on the same stream. One
 // per thread; keeps its buffers.
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <vector>
-
 #include "native/stage/stage_cost.hpp"
 #include "plan/switch_plan.hpp"
-#include "schema/plan.hpp"
-#include "solvers/h3t/layer_switches.hpp"
-#include "solvers/h3t/segment_simulator.hpp"
 #include "solvers/h3t/stage_choice.hpp"
 
 namespace trimtab::tuner {
@@ -51,25 +43,26 @@ struct ChosenSwitches {
   double bound_ms = 0;           // no switches with synchronized segments that fit take less; where feasible
 };
 
+// What such a stage is priced by. `inputs` are the shape's, whose segments are cut between layers.
+struct SwitchableStage {
+  const CostTable::Tables& tables;
+  const Calibration& calibration;
+  const StageInputs& inputs;
+  const StageShape& shape;
+  std::int32_t sharers = 1;  // devices on one node
+};
+
 class SwitchStage {
  public:
-  // `inputs` are the shape's, whose segments are cut between layers; `sharers` are the devices on one node.
   // `unmeasured`, where it is asked for, is added to. REQUIRES: switches and recompute of whole layers.
-  [[nodiscard]] SwitchedStage price(const CostTable::Tables& tables, const Calibration& calibration,
-                                    const StageInputs& inputs, const StageShape& shape, const Switches& switches,
-                                    const RecomputeFlags& recompute, std::int32_t sharers,
-                                    std::vector<SwitchCost>* unmeasured = nullptr);
+  [[nodiscard]] SwitchedStage price(const SwitchableStage& of, const Switches& switches,
+                                    const RecomputeFlags& recompute, std::vector<SwitchCost>* unmeasured = nullptr);
   // The best switches with synchronized segments, within 1 % of the bound where stop_when() and a limit on the solver's
   // work leave time for it; price() of them is the same simulation. Stages whose layers were asked for before are
   // answered from memory. Nothing where a cost is missing.
-  [[nodiscard]] std::optional<ChosenSwitches> choose(const CostTable::Tables& tables, const Calibration& calibration,
-                                                     const StageInputs& inputs, const StageShape& shape,
-                                                     std::int32_t sharers, const SwitchDemand& demand);
+  [[nodiscard]] std::optional<ChosenSwitches> choose(const SwitchableStage& of, const SwitchDemand& demand);
   // What the simulations take for the stage's layers, in their order. Nothing where a cost is missing.
-  [[nodiscard]] std::optional<std::vector<h3t::LayerProfile>> layers(const CostTable::Tables& tables,
-                                                                     const Calibration& calibration,
-                                                                     const StageInputs& inputs, const StageShape& shape,
-                                                                     std::int32_t sharers);
+  [[nodiscard]] std::optional<std::vector<h3t::LayerProfile>> layers(const SwitchableStage& of);
   // Of all choices (StageSwitches::evaluations).
   [[nodiscard]] std::uint64_t evaluations() const { return choices_.evaluations(); }
   // Asked while choose() searches; true ends that with the best so far.
@@ -78,8 +71,7 @@ class SwitchStage {
  private:
   class Layers;
   // False where a cost is missing.
-  bool set_layers(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
-                  const StageShape& shape, std::int32_t sharers, std::vector<SwitchCost>* unmeasured);
+  bool set_layers(const SwitchableStage& of, std::vector<SwitchCost>* unmeasured);
 
   std::vector<Range> ranges_;  // of the layers
   std::vector<h3t::LayerProfile> layers_;

@@ -2,11 +2,8 @@
 
 // What passes between two stages: the activations of a microbatch one way, their gradients the other. Pure.
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
-#include "native/costs/tables.hpp"
+#include "native/stage/operator_price.hpp"
+#include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {
 
@@ -49,5 +46,26 @@ void for_each_message(std::int32_t from_dp, std::int32_t to_dp, std::int32_t mic
 [[nodiscard]] Value transfer_time(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
                                   const TransferSide& from, const TransferSide& to, double bytes_per_sample,
                                   std::int32_t microbatch);
+
+// Parameters that operators of several stages share (an embedding and the head): their gradients are all-reduced over
+// those stages when all of them have synchronized, before any of them runs its optimizer. Pure.
+
+// What a reduction needs to know of a stage.
+struct TiedStage {
+  std::int32_t end = 0;  // one past its last operator
+  std::int32_t tp = 1;
+  std::int32_t node = 0;  // of its first device
+};
+
+// Appends the stages that hold one of the operators to `members`, ascending, without repeats.
+void tied_members(const TiedParameters& tied, const std::vector<TiedStage>& stages, std::vector<std::int32_t>& members);
+// group_size below 2 where one stage holds them all.
+[[nodiscard]] CollectiveUse tied_use(const CostTable::Tables& tables, const TiedParameters& tied,
+                                     const std::vector<TiedStage>& stages, const std::vector<std::int32_t>& members,
+                                     std::size_t first_member);
+
+// All of a model's, replacing what `ties` holds. Returns the worst quality of the costs used.
+Quality tied_reductions(const CostTable::Tables& tables, const Calibration& calibration,
+                        const std::vector<TiedStage>& stages, TiedReductions& ties);
 
 }  // namespace trimtab::tuner

@@ -1,15 +1,9 @@
 #include "native/step/cost_names.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "native/costs/operator_traits.hpp"
-#include "native/stage/gradient_buckets.hpp"
-#include "native/stage/layout_change.hpp"
 #include "native/stage/sequence_costs.hpp"
 #include "native/stage/switch_stage.hpp"
 #include "plan/plan_rules.hpp"
-#include "schema/cost.hpp"
 #include "solvers/step_graph.hpp"
 #include "tuner/validate.hpp"
 
@@ -100,18 +94,14 @@ class StageNames {
     return reduces && *reduces > 0;
   }
 
-  [[nodiscard]] bool alternate(std::int32_t i) const {
-    return std::any_of(shape_.alternate.begin(), shape_.alternate.end(),
-                       [i](const Range& range) { return range.contains(i); });
-  }
-
   void name_segment(const SegmentShape& segment) {
     std::set<std::pair<std::int32_t, bool>> named;
     bool trained = false;
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       const std::int32_t group = tables_.group_of[i];
-      const bool second = alternate(i);
-      if (i > segment.operators.begin && second != alternate(i - 1)) name_flip(segment.split, second, i);
+      const bool second = contains(shape_.alternate, i);
+      if (i > segment.operators.begin && second != contains(shape_.alternate, i - 1))
+        name_flip(segment.split, second, i);
       trained = trained || tables_.operator_of(group).parameter_bytes > 0;
       if (named.insert({group, second}).second) name_group(segment.split, group, second);
     }
@@ -202,7 +192,7 @@ class StageNames {
 
   // Whether a slowdown is known hangs on the group alone: another primitive's, and another size's, count too.
   void name_overlap_of(std::int32_t group, Placement placement) {
-    const OverlapSubject of{to_string(Primitive::kAllReduce), 1, group, placement, 0};
+    const OverlapSubject of{to_string(Primitive::kAllReduce), 1, group, placement};
     const Slowdowns slowdowns = tables_.overlaps.beside(of, ComputationKind::kUnknown);
     if (slowdowns.plain().measured) {
       names_.slowdowns.insert("computing beside " + std::string(of.primitive) + " of " + std::to_string(group) +
@@ -224,7 +214,8 @@ class StageNames {
     name_moves(layout_change(split, !second, split, second, tables_.output[i - 1]));
   }
   void name_change(const SplitShape& before, const SplitShape& after, std::int32_t i) {
-    name_moves(layout_change(before, alternate(i - 1), after, alternate(i), tables_.output[i - 1]));
+    name_moves(layout_change(before, contains(shape_.alternate, i - 1), after, contains(shape_.alternate, i),
+                             tables_.output[i - 1]));
   }
   void name_moves(const LayoutChange& change) {
     put_collective(tables_, change.forward, names_);
@@ -249,27 +240,18 @@ void name_sharing_features(const Plan& plan, Texts& names) {
       target_says(plan, kSequenceParallel, "true") ? "sequence parallelism" : "context parallelism";
   if (plan.schedule.sub_batches > 1) unpriced("schedule.sub_batches", "a sub-batch beside " + which, names);
   const Segment& first = plan.stages.front().segments.front();
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    for (std::size_t g = 0; g < plan.stages[s].segments.size(); ++g) {
-      const Segment& segment = plan.stages[s].segments[g];
-      const std::string where = segment_text(s, g);
-      if (segment.tp != first.tp || segment.cp != first.cp) {
-        unpriced(where, "another tp or cp than the first segment's beside " + which, names);
-      }
-      if (!segment.alternate_dimension.empty()) {
-        unpriced(where + ".alternate_dimension", "a second sharding choice beside " + which, names);
-      }
-      if (has_switches(segment.switches)) {
-        unpriced(where + ".switches", "a memory switch beside " + which, names);
-      }
+  for_each_segment(plan, [&](const Segment& segment, std::size_t s, std::size_t g) {
+    const std::string where = segment_text(s, g);
+    if (segment.tp != first.tp || segment.cp != first.cp) {
+      unpriced(where, "another tp or cp than the first segment's beside " + which, names);
     }
-  }
-}
-
-void name_segment_features(const Segment& segment, const std::string& where, Texts& names) {
-  if (segment.tp > 1 && segment.dp * segment.cp > 1 && !segment.tp_consecutive) {
-    unpriced(where + ".tp_consecutive", "a replica of devices that are not consecutive", names);
-  }
+    if (!segment.alternate_dimension.empty()) {
+      unpriced(where + ".alternate_dimension", "a second sharding choice beside " + which, names);
+    }
+    if (has_switches(segment.switches)) {
+      unpriced(where + ".switches", "a memory switch beside " + which, names);
+    }
+  });
 }
 
 // What a target may do otherwise that changes times or memory.
@@ -290,9 +272,8 @@ void name_target_features(const Plan& plan, Texts& names) {
   if (plan.target_knobs.count(kBucketBytes) == 0) return;
   if (plan.schedule.sub_batches > 1) unpriced("target_knobs.bucket_bytes", "a bucket beside sub-batches", names);
   const auto any = [&plan](auto&& of) {
-    return std::any_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
-      return std::any_of(stage.segments.begin(), stage.segments.end(), of);
-    });
+    return std::ranges::any_of(plan.stages,
+                               [&](const Stage& stage) { return std::ranges::any_of(stage.segments, of); });
   };
   if (any([](const Segment& of) { return of.sharded == ShardedLevel::kParameters; })) {
     unpriced("target_knobs.bucket_bytes", "a bucket of sharded parameters", names);
@@ -370,15 +351,15 @@ std::vector<std::string> unpriced_features(const Plan& plan) {
   name_target_features(plan, names);
   name_sharing_features(plan, names);
   if (schedule.sub_batches > 2) unpriced("schedule.sub_batches", "a microbatch in more than two sub-batches", names);
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const std::vector<Segment>& segments = plan.stages[s].segments;
-    for (std::size_t g = 0; g < segments.size(); ++g) {
-      name_segment_features(segments[g], segment_text(s, g), names);
-      if (interleaved && has_switches(segments[g].switches)) {
-        unpriced(segment_text(s, g) + ".switches", "a memory switch in the interleaved schedule", names);
-      }
+  for_each_segment(plan, [&](const Segment& segment, std::size_t s, std::size_t g) {
+    const std::string where = segment_text(s, g);
+    if (segment.tp > 1 && segment.dp * segment.cp > 1 && !segment.tp_consecutive) {
+      unpriced(where + ".tp_consecutive", "a replica of devices that are not consecutive", names);
     }
-  }
+    if (interleaved && has_switches(segment.switches)) {
+      unpriced(where + ".switches", "a memory switch in the interleaved schedule", names);
+    }
+  });
   return names;
 }
 

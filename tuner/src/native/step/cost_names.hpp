@@ -2,14 +2,8 @@
 
 // Names the costs that a plan uses, for its price and for whoever asks what that rests on.
 
-#include <string>
-#include <vector>
-
-#include "native/costs/named_costs.hpp"
-#include "native/stage/stage_shape.hpp"
-#include "native/stage/tied_reduction.hpp"
+#include "native/costs/cost_basis.hpp"
 #include "native/stage/transfer.hpp"
-#include "schema/plan.hpp"
 
 namespace trimtab::tuner {
 

@@ -1,20 +1,6 @@
 #include "native/step/native_evaluator.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <optional>
-
-#include "native/costs/device_speed.hpp"
-#include "native/stage/recompute_choice.hpp"
-#include "native/stage/tied_reduction.hpp"
-#include "native/stage/transfer.hpp"
-#include "native/step/bubble.hpp"
-#include "native/step/memory_text.hpp"
-#include "native/step/native_stage_pricer.hpp"
 #include "native/step/priced_plan.hpp"
-#include "plan/stage_splits.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -78,7 +64,7 @@ double beyond(double bytes, double limit) {
 bool may_switch(const Model& model, const CandidateStage& of) {
   if (!of.alternate.empty()) return false;
   if (of.segments.empty()) return of.split == switchable(of.split);
-  return std::all_of(of.segments.begin(), of.segments.end(), [&](const CandidateSegment& segment) {
+  return std::ranges::all_of(of.segments, [&](const CandidateSegment& segment) {
     const bool whole_layers = segment.end == of.end || between_layers(model, segment.end);
     return whole_layers && segment.split == switchable(segment.split);
   });
@@ -128,8 +114,8 @@ bool NativeEvaluator::set_half_inputs(const CandidateStage& of, std::int32_t beg
                                       std::int32_t half) {
   set_shape(of, begin, first_device, half);
   resolve(*tables_, shape_, catalog_, half_inputs_);
-  return half_inputs_.complete && std::none_of(half_inputs_.prices.begin(), half_inputs_.prices.end(),
-                                               [](const OperatorPrice* price) { return price->reduce_missing; });
+  return half_inputs_.complete &&
+         std::ranges::none_of(half_inputs_.prices, [](const OperatorPrice* price) { return price->reduce_missing; });
 }
 
 const Calibration& NativeEvaluator::calibration_on(std::int32_t first_device, std::int32_t devices) {
@@ -180,8 +166,9 @@ StagePrice NativeEvaluator::price_switched(const CandidateStage& of, std::int32_
   set_flags(price.recompute_ranges, shape_.operators, flags_);
   const Calibration& calibration = calibration_on(first_device, of.devices);
   const std::int32_t* const devices = devices_.data() + first_device;
-  const SwitchedStage switched = switch_stage_.price(*tables_, calibration, inputs_, shape_, *of.switches, flags_,
-                                                     devices_sharing_node(node_of_, devices, of.devices));
+  const std::int32_t sharers = devices_sharing_node(node_of_, devices, of.devices);
+  const SwitchedStage switched =
+      switch_stage_.price({*tables_, calibration, inputs_, shape_, sharers}, *of.switches, flags_);
   price.priced = switched.complete;
   put_times(switched.times, price);
   price.memory_bytes = switched.bytes.total();
@@ -206,8 +193,8 @@ std::optional<CandidateStage> NativeEvaluator::with_best_switches(CandidateStage
                             memory_limit(tables_->cluster, node_of_, devices, of.devices),
                             host_limit(tables_->cluster, node_of_, devices, of.devices), space().switches};
   const std::uint64_t before = switch_stage_.evaluations();
-  const std::optional<ChosenSwitches> chosen = switch_stage_.choose(
-      *tables_, calibration, inputs_, shape_, devices_sharing_node(node_of_, devices, of.devices), demand);
+  const std::int32_t sharers = devices_sharing_node(node_of_, devices, of.devices);
+  const auto chosen = switch_stage_.choose({*tables_, calibration, inputs_, shape_, sharers}, demand);
   count(switch_stage_.evaluations() - before);
   if (!chosen) return std::nullopt;
   of.further = 0;
@@ -470,10 +457,6 @@ std::span<const double> NativeEvaluator::computing_sums(std::int32_t microbatch,
     sums.push_back(computing * calibration_->computation.value);
   }
   return sums_.emplace(key_, std::move(sums)).first->second;
-}
-
-std::unique_ptr<StagePricer> NativeEvaluator::stage_pricer(std::int32_t microbatch) {
-  return std::make_unique<NativeStagePricer>(*this, microbatch);
 }
 
 }  // namespace trimtab::tuner

@@ -3,25 +3,12 @@
 // The native model's evaluator: stages and transfers are memoized, the pipeline is simulated exactly. It knows no
 // bounds: native/cost_model.cpp adds those. One per search; not thread-safe.
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <unordered_map>
-#include <vector>
-
 #include "native/stage/native_stage_program.hpp"
-#include "native/stage/recompute_patterns.hpp"
-#include "native/stage/stage_cost.hpp"
-#include "native/stage/stage_places.hpp"
+#include "native/stage/recompute_choice.hpp"
 #include "native/stage/sub_batch_stage.hpp"
 #include "native/stage/switch_stage.hpp"
-#include "native/stage/tied_reduction.hpp"
-#include "plan/lookup_key.hpp"
-#include "pricing/evaluator.hpp"
+#include "native/stage/transfer.hpp"
 #include "pricing/stage_pricer.hpp"
-#include "pricing/stage_solver.hpp"
-#include "pricing/switch_chooser.hpp"
-#include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {
 
@@ -50,6 +37,7 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
   SwitchChooser* switch_chooser() override { return this; }
   StageSolver* stage_solver() override { return this; }
   [[nodiscard]] bool stopped() const { return stop_ && stop_(); }
+  // native_stage_pricer.cpp
   std::unique_ptr<StagePricer> stage_pricer(std::int32_t microbatch) override;
   // A stage that begins with operator `begin` on device `first_device` and holds `held` microbatches. Valid until the
   // next call of a method that is not const.

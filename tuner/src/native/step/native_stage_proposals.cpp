@@ -1,11 +1,6 @@
 // Ways to run one stage that the stage program finds, priced as they are: the program adds up what the evaluator knows
 // to overlap and to peak.
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
-#include <utility>
-
 #include "native/stage/native_switch_program.hpp"
 #include "native/step/native_evaluator.hpp"
 #include "native/step/priced_plan.hpp"
@@ -41,7 +36,7 @@ class Proposals {
  public:
   // Whether it is new.
   bool see(const CandidateStage& stage) {
-    if (std::find(seen_.begin(), seen_.end(), stage) != seen_.end()) return false;
+    if (std::ranges::find(seen_, stage) != seen_.end()) return false;
     seen_.push_back(stage);
     return true;
   }
@@ -49,7 +44,7 @@ class Proposals {
   [[nodiscard]] std::size_t fitting() const { return fitting_.size(); }
 
   [[nodiscard]] std::vector<CandidateStage> best(std::size_t most) {
-    std::stable_sort(fitting_.begin(), fitting_.end(), [](const Timed& a, const Timed& b) { return a.ms < b.ms; });
+    std::ranges::stable_sort(fitting_, [](const Timed& a, const Timed& b) { return a.ms < b.ms; });
     std::vector<CandidateStage> best;
     for (std::size_t i = 0; i < std::min(most, fitting_.size()); ++i) best.push_back(std::move(fitting_[i].stage));
     return best;
@@ -174,7 +169,7 @@ void NativeEvaluator::add_mixed_switched(const NativeSwitchProgram& program, con
       if (over && host_price <= 0) host_price = answers.front().time / guide.once / host;
       for (std::size_t i = 0; i < std::min(answers.size(), kFitting) && stages.size() < most; ++i) {
         CandidateStage stage = program.stage(answers[i]);
-        if (std::find(stages.begin(), stages.end(), stage) == stages.end()) stages.push_back(std::move(stage));
+        if (std::ranges::find(stages, stage) == stages.end()) stages.push_back(std::move(stage));
       }
     }
   }

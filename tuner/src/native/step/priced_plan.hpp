@@ -3,17 +3,9 @@
 // A plan with the prices of its stages and transfers, before any simulation; and which of its costs are missing or
 // estimated, by name. Pure.
 
-#include <memory>
-#include <optional>
-#include <vector>
-
-#include "native/stage/stage_cost.hpp"
 #include "native/stage/sub_batch_stage.hpp"
 #include "native/stage/switch_stage.hpp"
 #include "native/step/cost_names.hpp"
-#include "schema/plan.hpp"
-#include "schema/prediction.hpp"
-#include "solvers/pipeline.hpp"
 
 namespace trimtab::tuner {
 
@@ -75,5 +67,49 @@ void set_memory(const StageBytes& bytes, StagePrediction& stage);
 // The smallest memory of some devices; 0 = unlimited.
 [[nodiscard]] double memory_limit(const Cluster& cluster, const std::vector<std::int32_t>& node_of,
                                   const std::int32_t* devices, std::int32_t count);
+
+// Why a plan does not fit, in words: which stage, by how much, and the smallest change that would make it fit.
+
+// Index of the stage that is furthest over its limit, or -1 when all fit.
+[[nodiscard]] std::int32_t worst_memory_stage(const PricedPlan& priced);
+// Bytes of a stage over its limit; 0 when it fits.
+[[nodiscard]] double excess_bytes(const PricedPlan& priced, std::size_t stage);
+
+// REQUIRES: `stage` does not fit. `may_recompute` false = the job cannot.
+[[nodiscard]] std::string describe_excess(const CostTable::Tables& tables, const Calibration& calibration,
+                                          const Plan& plan, const PricedPlan& priced, std::int32_t stage,
+                                          bool may_recompute = true);
+
+// What calibration makes of a step's bubble: what the busiest stage idles in it where nothing takes time to send, the
+// filling and draining of the pipeline and the waits for uneven stages. It scales with a factor; what that stage does
+// stands, and so does what a step takes longer for its transfers. A step of one stage has no bubble. Pure.
+struct BusiestSeat {
+  std::int32_t seat = 0;
+  double ms = 0;  // of a step
+};
+
+// Stage s runs on seat s mod `seats`: its own, but in the interleaved schedule.
+[[nodiscard]] inline BusiestSeat busiest_seat(const std::vector<PipelineStage>& stages, std::int32_t seats,
+                                              std::int32_t microbatches) {
+  BusiestSeat busiest;
+  for (std::int32_t seat = 0; seat < seats; ++seat) {
+    double ms = 0;
+    for (std::size_t s = static_cast<std::size_t>(seat); s < stages.size(); s += static_cast<std::size_t>(seats)) {
+      ms += microbatches * stages[s].forward + (microbatches - 1) * stages[s].backward + stages[s].tail;
+    }
+    if (ms > busiest.ms) busiest = {seat, ms};
+  }
+  return busiest;
+}
+
+// Of a step that takes so long without transfers.
+[[nodiscard]] inline double bubble_ms(const BusiestSeat& busiest, double sent_at_once_ms) {
+  return std::max(0.0, sent_at_once_ms - busiest.ms);
+}
+
+inline void send_at_once(std::vector<PipelineStage>& stages, std::vector<HalfPass>& halves) {
+  for (PipelineStage& stage : stages) stage.transfer = 0;
+  for (HalfPass& half : halves) half.transfer = 0;
+}
 
 }  // namespace trimtab::tuner

@@ -2,9 +2,6 @@
 
 // A simulated step with all its actions, what each waited for, and the critical path through it. Pure.
 
-#include <cstdint>
-#include <vector>
-
 #include "native/step/priced_plan.hpp"
 #include "solvers/step_graph.hpp"
 
@@ -60,5 +57,9 @@ struct CriticalPath {
 };
 
 [[nodiscard]] CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step);
+
+// The critical path of a native step for pictures: the longest path that runs closest to the last stage (AutoPipe,
+// section III-B). Pure.
+[[nodiscard]] StepPath step_path(const PricedPlan& priced, const RecordedStep& step);
 
 }  // namespace trimtab::tuner

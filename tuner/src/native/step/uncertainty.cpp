@@ -1,10 +1,6 @@
 #include "native/step/uncertainty.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "native/stage/sequence_costs.hpp"
-#include "native/step/bubble.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -157,11 +153,6 @@ double relative_error(const StageInputs& inputs) {
   return mean > 0 ? error / mean : 0;
 }
 
-bool alternates(const StageShape& shape, std::int32_t i) {
-  return std::any_of(shape.alternate.begin(), shape.alternate.end(),
-                     [i](const Range& range) { return range.contains(i); });
-}
-
 std::size_t table_index(const CostTable::Tables& tables, const SplitShape& split, bool alternate) {
   const OperatorTable* const table = &tables.at(split.samples, split.split.tp, alternate);
   if (table == &tables.unknown) return tables.operator_tables.size();
@@ -182,13 +173,15 @@ PassValues pass_values(const CostTable::Tables& tables, const SplitShape& split,
   return {of.forward, of.backward};
 }
 
-void add_half_errors(const CostTable::Tables& tables, const StageShape& shape, double halves, ErrorSum& errors) {
+// use(operator, group, table, passes) for each operator of a stage.
+template <typename Use>
+void for_each_operator(const CostTable::Tables& tables, const StageShape& shape, Use&& use) {
   for (const SegmentShape& segment : shape.segments) {
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
-      const bool alternate = alternates(shape, i);
+      const bool alternate = contains(shape.alternate, i);
       const std::int32_t group = tables.group_of[i];
-      const PassValues of = pass_values(tables, segment.split, alternate, group);
-      errors.add(table_index(tables, segment.split, alternate), group, false, of.forward, halves);
+      use(i, group, table_index(tables, segment.split, alternate),
+          pass_values(tables, segment.split, alternate, group));
     }
   }
 }
@@ -198,23 +191,20 @@ void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibr
   const bool ends = path.end_stage == static_cast<std::int32_t>(s);
   const double backwards = path.backwards[s] + path.last_backwards[s] + (ends ? 1 : 0);
   const double factor = calibration.computation.value;
-  // In two sub-batches every operator runs twice with half of the samples.
-  const StageShape& shape = priced.sub_batches ? priced.half_shapes[s] : priced.shapes[s];
-  const double times = priced.sub_batches ? 2 : 1;
   if (path.half_forwards[s] > 0) {
-    add_half_errors(tables, priced.half_shapes[s], path.half_forwards[s] * factor, errors);
+    const auto add_half = [&](std::int32_t, std::int32_t group, std::size_t table, const PassValues& of) {
+      errors.add(table, group, false, of.forward, path.half_forwards[s] * factor);
+    };
+    for_each_operator(tables, priced.half_shapes[s], add_half);
   }
-  for (const SegmentShape& segment : shape.segments) {
-    for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
-      const bool alternate = alternates(shape, i);
-      const std::size_t table = table_index(tables, segment.split, alternate);
-      const std::int32_t group = tables.group_of[i];
-      const PassValues of = pass_values(tables, segment.split, alternate, group);
-      const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
-      errors.add(table, group, false, of.forward, times * forwards * factor);
-      errors.add(table, group, true, of.backward, times * backwards * factor);
-    }
-  }
+  // In two sub-batches every operator runs twice with half of the samples.
+  const double times = priced.sub_batches ? 2 : 1;
+  const auto add = [&](std::int32_t i, std::int32_t group, std::size_t table, const PassValues& of) {
+    const double forwards = path.forwards[s] + (priced.recompute[i] != 0 ? backwards : 0);
+    errors.add(table, group, false, of.forward, times * forwards * factor);
+    errors.add(table, group, true, of.backward, times * backwards * factor);
+  };
+  for_each_operator(tables, priced.sub_batches ? priced.half_shapes[s] : priced.shapes[s], add);
 }
 
 void add_update_errors(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
@@ -245,7 +235,7 @@ void add_sub_batch_errors(const Calibration& calibration, const PricedPlan& pric
   const auto knows = [](const OperatorPrice* half) {
     return half->sums.sums[0] != nullptr && half->sums.sums[0] != &kNoSlowdowns;
   };
-  if (std::any_of(priced.half_inputs[s].prices.begin(), priced.half_inputs[s].prices.end(), knows)) return;
+  if (std::ranges::any_of(priced.half_inputs[s].prices, knows)) return;
   double forward = 0;
   double backward = 0;
   for (const OperatorPrice* const half : priced.half_inputs[s].prices) {

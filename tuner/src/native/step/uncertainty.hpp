@@ -3,7 +3,6 @@
 // How far a step's predicted time may be off: the costs' standard errors weighted by how often each cost stands on the
 // critical path, and what calibration leaves open. Pure.
 
-#include "native/step/bubble.hpp"
 #include "native/step/recorded_step.hpp"
 
 namespace trimtab::tuner {

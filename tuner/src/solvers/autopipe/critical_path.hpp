@@ -3,9 +3,6 @@
 // The one critical path of a recorded step, and its master stage (AutoPipe, section III-B): of all longest paths the
 // one that runs closest to the last stage. Pure.
 
-#include <cstdint>
-#include <vector>
-
 #include "solvers/autopipe/recurrences.hpp"
 
 namespace trimtab::tuner::autopipe {

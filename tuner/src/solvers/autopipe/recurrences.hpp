@@ -15,8 +15,6 @@
 // half a transfer each, while both ends run halves (j < w_x), else whole. Nothing later is sliced.
 
 #include <algorithm>
-#include <cstdint>
-#include <vector>
 
 #include "schema/plan.hpp"
 

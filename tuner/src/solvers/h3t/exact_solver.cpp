@@ -1,15 +1,82 @@
 #include "solvers/h3t/exact_solver.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/check.hpp"
-#include "solvers/h3t/label_front.hpp"
-#include "solvers/h3t/least_memory.hpp"
+#include "solvers/h3t/relaxation.hpp"
 
 namespace trimtab::tuner::h3t {
 namespace {
+
+// How many of the kept labels with more numbers than three a new one is compared with; more may be kept than needed.
+constexpr std::size_t kCompared = 256;
+
+struct Step {  // how a label came about
+  std::uint32_t parent = 0;
+  std::uint8_t code = 0;  // of the layer's switches
+};
+
+struct Reached {
+  Label label;
+  Step step;
+};
+
+// Whether every completion of `other` is matched by `label` with the same one: no later, with no more memory. What is
+// written back in the end takes max(lag - K, M) for some K and M >= 0, which is why times plus lags are compared.
+bool dominates(const Label& label, const Label& other) {
+  return label.ticks <= other.ticks && label.level <= other.level && label.peak <= other.peak &&
+         label.hidden <= other.hidden && label.ticks + label.lag <= other.ticks + other.lag;
+}
+
+// The labels of one boundary and state, without dominated ones.
+class LabelFront {
+ public:
+  void clear() {
+    labels_.clear();
+    filtered_ = 0;
+  }
+  // May keep dominated labels until filter().
+  void add(const Reached& reached, Bytes future_peak) {
+    labels_.push_back(reached);
+    if (labels_.size() > 2 * filtered_ + kPending) filter(future_peak);
+  }
+  // `future_peak`: above a label's level, what any completion comes to.
+  void filter(Bytes future_peak) {
+    std::ranges::sort(labels_, [](const Reached& a, const Reached& b) {
+      return std::tie(a.label.level, a.label.ticks, a.label.peak, a.label.hidden, a.label.lag, a.step.parent,
+                      a.step.code) < std::tie(b.label.level, b.label.ticks, b.label.peak, b.label.hidden, b.label.lag,
+                                              b.step.parent, b.step.code);
+    });
+    // Of labels with ascending levels whose peak and lag say nothing of their own.
+    Staircase plain;
+    std::vector<Label> others;
+    std::size_t kept = 0;
+    for (const Reached& reached : labels_) {
+      const Label& label = reached.label;
+      if (plain.covers(label.ticks, label.hidden)) continue;
+      const bool is_plain = label.lag == 0 && label.peak <= label.level + future_peak;
+      const std::size_t from = others.size() > kCompared ? others.size() - kCompared : 0;
+      const bool dominated = std::any_of(others.begin() + static_cast<std::ptrdiff_t>(from), others.end(),
+                                         [&label](const Label& other) { return dominates(other, label); });
+      if (dominated) continue;
+      if (is_plain) {
+        plain.insert(label.ticks, label.hidden);
+      } else {
+        others.push_back(label);
+      }
+      labels_[kept++] = reached;
+    }
+    labels_.resize(kept);
+    filtered_ = kept;
+  }
+
+  [[nodiscard]] const std::vector<Reached>& labels() const { return labels_; }
+
+ private:
+  static constexpr std::size_t kPending = 1 << 14;
+  std::vector<Reached> labels_;
+  std::size_t filtered_ = 0;
+};
 
 constexpr std::int32_t kRounds = 160;  // of the relaxation
 constexpr std::size_t kFirstWidth = 256;
@@ -25,26 +92,28 @@ Ticks proven_ticks(double bound) {
 
 class Pass {
  public:
+  struct Result {
+    bool stopped = false;
+    // What the pass may have missed takes at least this; never when it missed nothing.
+    double dropped = std::numeric_limits<double>::infinity();
+    std::size_t labels = 0;  // that were extended
+    Ticks ticks = std::numeric_limits<Ticks>::max();
+    Switching switching;  // empty where nothing was found
+  };
+
   Pass(const StepProgram& program, const std::vector<Relaxation>& bounds, const ExactOptions& options, Ticks known,
        std::size_t width)
       : program_(program), bounds_(bounds), options_(options), known_(known), width_(width) {}
 
-  void run() {
+  Result run() {
     for (std::int32_t s = 0; s < 2; ++s) fronts_[s].add({label_of(program_.starts()[s]), {}}, 0);
-    for (std::int32_t i = 0; i < program_.layers() && !stopped_; ++i) {
+    for (std::int32_t i = 0; i < program_.layers() && !result_.stopped; ++i) {
       thin(i);
       extend(i);
     }
-    if (!stopped_) finish();
+    if (!result_.stopped) finish();
+    return std::move(result_);
   }
-
-  [[nodiscard]] bool stopped() const { return stopped_; }
-  // What the pass may have missed takes at least this; never when it missed nothing.
-  [[nodiscard]] double dropped() const { return dropped_; }
-  [[nodiscard]] std::size_t labels() const { return extended_; }
-  [[nodiscard]] bool found() const { return !switching_.empty(); }
-  [[nodiscard]] Ticks ticks() const { return ticks_; }
-  [[nodiscard]] const Switching& switching() const { return switching_; }
 
  private:
   struct Kept {  // enough to walk back
@@ -74,19 +143,19 @@ class Pass {
       const auto nth = current_.begin() + static_cast<std::ptrdiff_t>(width_);
       std::nth_element(current_.begin(), nth, current_.end(),
                        [](const Open& a, const Open& b) { return a.bound < b.bound; });
-      for (auto it = nth; it != current_.end(); ++it) dropped_ = std::min(dropped_, it->bound);
+      for (auto it = nth; it != current_.end(); ++it) result_.dropped = std::min(result_.dropped, it->bound);
       current_.erase(nth, current_.end());
     }
     std::vector<Kept>& kept = kept_.emplace_back();
     kept.reserve(current_.size());
     for (const Open& open : current_) kept.push_back({open.reached.step, static_cast<std::uint8_t>(open.state)});
-    extended_ += current_.size();
+    result_.labels += current_.size();
   }
 
   void extend(std::int32_t layer) {
     for (std::uint32_t p = 0; p < current_.size(); ++p) {
       if (p % 256 == 0 && options_.stop && options_.stop()) {
-        stopped_ = true;
+        result_.stopped = true;
         return;
       }
       const Open& open = current_[p];
@@ -120,16 +189,16 @@ class Pass {
     for (const LabelFront& front : fronts_) {
       for (const Reached& reached : front.labels()) {
         const Ticks ticks = whole_ticks(program_, reached.label);
-        if (ticks >= ticks_) continue;
-        ticks_ = ticks;
+        if (ticks >= result_.ticks) continue;
+        result_.ticks = ticks;
         parent = reached.step.parent;
         code = reached.step.code;
       }
     }
-    if (ticks_ >= known_) return;
-    switching_.resize(static_cast<std::size_t>(program_.layers()));
+    if (result_.ticks >= known_) return;
+    result_.switching.resize(static_cast<std::size_t>(program_.layers()));
     for (std::int32_t i = program_.layers() - 1; i >= 0; --i) {
-      switching_[i] = switches_of(code);
+      result_.switching[i] = switches_of(code);
       const Kept& kept = kept_[i][parent];
       parent = kept.step.parent;
       code = kept.step.code;
@@ -152,11 +221,7 @@ class Pass {
   Fronts fronts_;
   std::vector<Open> current_;
   std::vector<std::vector<Kept>> kept_;
-  std::size_t extended_ = 0;
-  double dropped_ = std::numeric_limits<double>::infinity();
-  bool stopped_ = false;
-  Ticks ticks_ = std::numeric_limits<Ticks>::max();
-  Switching switching_;
+  Result result_;
 };
 
 class Solver {
@@ -197,18 +262,18 @@ class Solver {
   bool widen(const std::vector<Relaxation>& bounds, std::size_t width) {
     const std::size_t widest = options_.most_labels / (problem_.layers.size() + 1);
     Pass pass(program_, bounds, options_, answer_.best.outcome.runtime, std::min(width, widest));
-    pass.run();
-    answer_.labels += pass.labels();
-    if (pass.found()) {
-      take(pass.switching());
-      TRIMTAB_ASSERT(answer_.best.outcome.runtime == pass.ticks(), "a path's time is that of its simulation");
+    const Pass::Result found = pass.run();
+    answer_.labels += found.labels;
+    if (!found.switching.empty()) {
+      take(found.switching);
+      TRIMTAB_ASSERT(answer_.best.outcome.runtime == found.ticks, "a path's time is that of its simulation");
       TRIMTAB_ASSERT(problem_.fits(answer_.best.outcome), "a path's memory is that of its simulation");
     }
-    if (pass.stopped()) return false;
-    const double missed = pass.dropped();
+    if (found.stopped) return false;
+    const double missed = found.dropped;
     const Ticks least = std::isinf(missed) ? answer_.best.outcome.runtime : proven_ticks(missed);
     answer_.bound = std::max(answer_.bound, std::min(least, answer_.best.outcome.runtime));
-    note(std::min(width, widest), pass.labels());
+    note(std::min(width, widest), found.labels);
     return width < widest;
   }
 

@@ -4,10 +4,7 @@
 // dominated ones and without those that a relaxation proves to be no faster than what is known. Passes with more and
 // more labels; one that had to drop none is a proof, and what a pass has dropped bounds what it may have missed.
 
-#include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "solvers/h3t/problem.hpp"
 

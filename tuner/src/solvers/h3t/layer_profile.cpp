@@ -1,8 +1,6 @@
 #include "solvers/h3t/layer_profile.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string>
 
 namespace trimtab::tuner::h3t {
 namespace {
@@ -62,6 +60,17 @@ Status check_layer(const LayerProfile& layer, const std::string& at) {
   return {};
 }
 
+template <std::size_t kCount>
+std::array<LayerSwitches, kCount> combinations(bool synchronized) {
+  std::array<LayerSwitches, kCount> all{};
+  std::size_t count = 0;
+  for (unsigned bits = 0; bits < 128; ++bits) {
+    const LayerSwitches switches = switches_of(bits);
+    if (switches.valid() && (switches.segment_sync || !synchronized)) all[count++] = switches;
+  }
+  return all;
+}
+
 }  // namespace
 
 Status check_layers(std::span<const LayerProfile> layers) {
@@ -70,6 +79,16 @@ Status check_layers(std::span<const LayerProfile> layers) {
     TRIMTAB_TRY_STATUS(check_layer(layers[i], "layers[" + std::to_string(i) + "]."));
   }
   return {};
+}
+
+const std::array<LayerSwitches, kCombinations>& all_combinations() {
+  static const auto all = combinations<kCombinations>(false);
+  return all;
+}
+
+const std::array<LayerSwitches, kSynchronizedCombinations>& synchronized_combinations() {
+  static const auto all = combinations<kSynchronizedCombinations>(true);
+  return all;
 }
 
 }  // namespace trimtab::tuner::h3t

@@ -1,11 +1,129 @@
 #include "solvers/h3t/layer_transitions.hpp"
 
-#include <algorithm>
-
-#include "solvers/h3t/segment_prices.hpp"
+#include <initializer_list>
 
 namespace trimtab::tuner::h3t {
 namespace {
+
+struct SegmentPrice {
+  Ticks ticks = 0;
+  Bytes peak = 0;   // above the level in front of the forward segment; of a backward segment, above the level behind it
+  Bytes delta = 0;  // of the level: a forward segment's and what the next one releases of this layer at once
+};
+
+// A layer between its neighbours, null outside of the model.
+struct Neighbourhood {
+  const LayerProfile* before = nullptr;
+  const LayerProfile* layer = nullptr;
+  const LayerProfile* after = nullptr;
+};
+
+unsigned bits(std::initializer_list<bool> values) {
+  unsigned number = 0;
+  for (const bool value : values) number = number << 1U | (value ? 1U : 0U);
+  return number;
+}
+
+// What the next forward segment releases before anything else.
+Bytes released_bytes(const LayerProfile& layer, const LayerSwitches& own) {
+  if (!own.partition_parameters) return 0;
+  return (own.rematerialize ? layer.gathered_parameters : 0) + (own.lazy_prefetch ? layer.partitioned_parameters : 0);
+}
+
+// What one layer's forward and backward segment cost where segments are synchronized, each from a simulation of the
+// segment alone: 12 forward and 64 backward ones of a layer between two others, computed when first asked for.
+class SegmentPrices {
+ public:
+  // The layers must outlive this.
+  SegmentPrices(const Neighbourhood& at, Fabric fabric) : at_(at), fabric_(fabric) {}
+
+  // The last layer's segment includes the release of its own parameters.
+  [[nodiscard]] SegmentPrice forward(const LayerSwitches& own, bool lazy_after) {
+    // A layer that is not the last releases its parameters in the next segment: they are no part of its own.
+    const bool last = at_.after == nullptr;
+    LayerSwitches read = own;
+    if (!last) read.partition_parameters = read.lazy_prefetch = false;
+    const unsigned slot = bits({read.partition_parameters, read.lazy_prefetch, own.rematerialize, own.offload_hidden,
+                                own.economical_forward, lazy_after});
+    if (!forward_[slot]) forward_[slot] = simulate_forward(read, lazy_after);
+    SegmentPrice price = *forward_[slot];
+    if (!last) price.delta -= released_bytes(*at_.layer, own);
+    return price;
+  }
+
+  // The first layer's includes its gradients' way to the host, the last layer's what is brought before it.
+  // In front of a backward segment the device holds, beyond the level behind the forward segment, what was brought back
+  // for it and the gradients that the layer after has just computed.
+  [[nodiscard]] SegmentPrice backward(const LayerSwitches& before, const LayerSwitches& own, bool lazy_after) {
+    const bool last = at_.after == nullptr;
+    const bool first = at_.before == nullptr;
+    LayerSwitches read = own;
+    if (!last && !first) read.partition_parameters = read.lazy_prefetch = read.offload_hidden = false;
+    const unsigned slot = bits({before.partition_parameters, before.lazy_prefetch, before.rematerialize,
+                                before.offload_hidden, read.partition_parameters, read.lazy_prefetch, own.rematerialize,
+                                read.offload_hidden, own.economical_backward, lazy_after});
+    if (!backward_[slot]) backward_[slot] = simulate_backward(before, read, lazy_after);
+    SegmentPrice price = *backward_[slot];
+    if (last) return price;
+    price.peak +=
+        released_bytes(*at_.layer, own) + (own.offload_hidden ? at_.layer->input : 0) + at_.after->gathered_gradients;
+    return price;
+  }
+
+ private:
+  struct Layers {
+    std::vector<LayerProfile> profiles;
+    Switching switches;
+    void add(const LayerProfile& profile, const LayerSwitches& own) {
+      profiles.push_back(profile);
+      switches.push_back(own);
+    }
+  };
+
+  void add_own(const LayerSwitches& own, bool lazy_after, Layers& layers) const {
+    layers.add(*at_.layer, own);
+    LayerSwitches after;
+    after.lazy_prefetch = lazy_after;
+    if (at_.after != nullptr) layers.add(*at_.after, after);
+  }
+
+  static SegmentPrice price_of(SegmentSimulator& simulator) {
+    simulator.synchronize();
+    return {simulator.runtime(), simulator.peak(), simulator.delta()};
+  }
+
+  [[nodiscard]] SegmentPrice simulate_forward(const LayerSwitches& own, bool lazy_after) const {
+    Layers layers;
+    add_own(own, lazy_after, layers);
+    SegmentSimulator simulator(layers.profiles, fabric_);
+    simulator.begin(layers.switches, 0);
+    simulator.forward(0);
+    if (at_.after == nullptr) simulator.forward_tail(0);
+    return price_of(simulator);
+  }
+
+  [[nodiscard]] SegmentPrice simulate_backward(const LayerSwitches& before, const LayerSwitches& own,
+                                               bool lazy_after) const {
+    Layers layers;
+    if (at_.before != nullptr) layers.add(*at_.before, before);
+    const auto middle = static_cast<std::int32_t>(layers.profiles.size());
+    add_own(own, lazy_after, layers);
+    SegmentSimulator simulator(layers.profiles, fabric_);
+    simulator.begin(layers.switches, 0);
+    if (at_.after == nullptr) {
+      simulator.backward_head(middle);
+      simulator.synchronize();
+    }
+    simulator.backward(middle);
+    if (at_.before == nullptr) simulator.backward_tail(middle);
+    return price_of(simulator);
+  }
+
+  Neighbourhood at_;
+  Fabric fabric_;
+  std::array<std::optional<SegmentPrice>, 64> forward_;
+  std::array<std::optional<SegmentPrice>, 1024> backward_;
+};
 
 constexpr std::size_t kRemembered = 4096;  // some 50 MB
 
@@ -39,7 +157,7 @@ bool worse_or_equal(const Transition& a, const Transition& b) {
 
 void add(const Transition& transition, std::vector<Transition>& front) {
   const auto dominated = [&](const Transition& other) { return worse_or_equal(transition, other); };
-  if (std::any_of(front.begin(), front.end(), dominated)) return;
+  if (std::ranges::any_of(front, dominated)) return;
   std::erase_if(front, [&](const Transition& other) { return worse_or_equal(other, transition); });
   front.push_back(transition);
 }
@@ -89,26 +207,6 @@ class LayerProgram {
 };
 
 }  // namespace
-
-std::uint8_t code_of(const LayerSwitches& switches) {
-  unsigned code = 0;
-  for (const bool one :
-       {switches.partition_parameters, switches.lazy_prefetch, switches.rematerialize, switches.offload_hidden,
-        switches.economical_forward, switches.economical_backward, switches.segment_sync}) {
-    code = code << 1U | (one ? 1U : 0U);
-  }
-  return static_cast<std::uint8_t>(code);
-}
-
-std::uint8_t code_of(const AllowedSwitches& allowed) {
-  const auto on = static_cast<const LayerSwitches&>(allowed);
-  return static_cast<std::uint8_t>(code_of(on) | (allowed.lazy_needs_partition ? 0x80U : 0U));
-}
-
-LayerSwitches switches_of(std::uint8_t code) {
-  const auto bit = [code](unsigned position) { return (code >> position & 1U) != 0; };
-  return {bit(6), bit(5), bit(4), bit(3), bit(2), bit(1), bit(0)};
-}
 
 std::int32_t state_between(const LayerSwitches& before, const LayerSwitches& after) {
   return state_of(kind_of(before), after.lazy_prefetch);

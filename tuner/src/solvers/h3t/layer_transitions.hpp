@@ -6,13 +6,10 @@
 // of the layer before (it is the first thing that a forward segment does), so that a forward segment does not depend on
 // it at all. From whole simulations of single segments.
 
-#include <array>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <tuple>
 #include <unordered_map>
-#include <vector>
 
 #include "solvers/h3t/problem.hpp"
 
@@ -36,10 +33,6 @@ struct Transition {
 // By state in front; states that cannot be have none.
 using Transitions = std::array<std::vector<Transition>, kStates>;
 
-[[nodiscard]] std::uint8_t code_of(const LayerSwitches& switches);
-[[nodiscard]] LayerSwitches switches_of(std::uint8_t code);
-// Of what is allowed: other numbers for other sets.
-[[nodiscard]] std::uint8_t code_of(const AllowedSwitches& allowed);
 // In front of the second of two neighbours.
 [[nodiscard]] std::int32_t state_between(const LayerSwitches& before, const LayerSwitches& after);
 

@@ -3,7 +3,6 @@
 // What H3T's solvers are asked and what they answer. Plain values.
 
 #include <limits>
-#include <span>
 
 #include "solvers/h3t/segment_simulator.hpp"
 

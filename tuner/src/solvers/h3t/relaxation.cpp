@@ -1,10 +1,5 @@
 #include "solvers/h3t/relaxation.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <utility>
-
 namespace trimtab::tuner::h3t {
 namespace {
 

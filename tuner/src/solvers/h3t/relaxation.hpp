@@ -5,9 +5,7 @@
 // states a layer. One set of prices gives, at every boundary and state, a bound that is linear in a label's numbers.
 // Prices are found by a projected subgradient (Held, Wolfe and Crowder 1974, with Polyak's step).
 
-#include <array>
 #include <functional>
-#include <vector>
 
 #include "solvers/h3t/step_program.hpp"
 

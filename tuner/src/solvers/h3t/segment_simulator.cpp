@@ -1,7 +1,5 @@
 #include "solvers/h3t/segment_simulator.hpp"
 
-#include <algorithm>
-
 #include "base/check.hpp"
 
 namespace trimtab::tuner::h3t {
@@ -10,7 +8,7 @@ void SegmentSimulator::begin(std::span<const LayerSwitches> switches, Bytes resi
   TRIMTAB_ASSERT(switches.size() == layers_.size(), "a layer has its switches");
   switches_ = switches;
   clocks_.fill(0);
-  std::fill(events_.begin(), events_.end(), Events{});
+  std::ranges::fill(events_, Events{});
   floor_ = latest_ = 0;
   backwards_ = false;
   resident_ = peak_ = resident;
@@ -51,7 +49,7 @@ void SegmentSimulator::run(Stream stream, Task task, std::int32_t layer, Ticks t
 
 void SegmentSimulator::synchronize() {
   floor_ = latest_;
-  std::sort(changes_.begin(), changes_.end());
+  std::ranges::sort(changes_);
   for (const auto& [time, bytes] : changes_) {
     level_ += bytes;
     peak_ = std::max(peak_, resident_ + level_);

@@ -6,14 +6,8 @@
 // without it all three are one stream. Holds the layers and switches that it is given by reference; one per thread.
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include "solvers/h3t/layer_profile.hpp"
-#include "solvers/h3t/layer_switches.hpp"
 
 namespace trimtab::tuner::h3t {
 

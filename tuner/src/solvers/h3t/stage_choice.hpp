@@ -1,18 +1,24 @@
 #pragma once
 
 // Switches for a pipeline's stage, for a search that asks often and about stages that look alike: what a stage takes
-// under a memory limit is read from its curve of time against memory (stage_curve.hpp), and where that leaves too wide
+// under a memory limit is read from its curve of time against memory (StageCurve), and where that leaves too wide
 // a gap the exact solver goes on. One per thread; remembers layers, curves and answers.
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <vector>
-
-#include "solvers/h3t/stage_curve.hpp"
+#include "solvers/h3t/relaxation.hpp"
 
 namespace trimtab::tuner::h3t {
+
+struct StageChoice {
+  bool feasible = false;
+  Solution best;    // of all microbatches; with the least memory where nothing fits
+  Ticks bound = 0;  // where feasible: no synchronized switches that fit take less
+
+  [[nodiscard]] bool proven() const { return feasible && bound == best.outcome.runtime; }
+  [[nodiscard]] double gap() const {
+    const auto ticks = static_cast<double>(best.outcome.runtime);
+    return ticks > 0 ? (ticks - static_cast<double>(bound)) / ticks : 0;
+  }
+};
 
 class StageSwitches {
  public:
@@ -29,12 +35,7 @@ class StageSwitches {
   [[nodiscard]] std::uint64_t evaluations() const { return evaluations_; }
 
  private:
-  struct Remembered {
-    explicit Remembered(const Problem& problem, TransitionTable& table) : curve(problem, table) {}
-    StageCurve curve;
-    std::uint64_t counted = 0;             // of the curve's paths
-    std::map<Bytes, StageChoice> answers;  // by device limit
-  };
+  struct Remembered;
   [[nodiscard]] Remembered& remembered(const Problem& problem);
   [[nodiscard]] StageChoice narrowed(const Problem& problem, StageChoice choice);
 
@@ -44,7 +45,7 @@ class StageSwitches {
   TransitionTable table_;
   std::vector<std::int64_t> key_;  // the one looked up
   StageChoice unfinished_;         // the latest answer that `stop` cut short
-  std::map<std::vector<std::int64_t>, Remembered> stages_;
+  std::map<std::vector<std::int64_t>, std::shared_ptr<Remembered>> stages_;
 };
 
 }  // namespace trimtab::tuner::h3t

@@ -4,19 +4,36 @@
 // memory a running level, over 16 states a boundary (layer_transitions.hpp). Of several microbatches each takes both
 // passes, and what those in flight retain counts as resident. Immutable.
 
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <vector>
+#include <iterator>
 
 #include "solvers/h3t/layer_transitions.hpp"
-#include "solvers/h3t/problem.hpp"
 
 namespace trimtab::tuner::h3t {
 
 struct Start {
   Ticks ticks = 0;  // the first layer's parameters
   Bytes level = 0;
+};
+
+// Of labels that come in the order of what else counts: the least of a second number by a first one.
+class Staircase {
+ public:
+  // Whether an earlier label has no more of either.
+  [[nodiscard]] bool covers(std::int64_t first, std::int64_t second) const {
+    const auto after = steps_.upper_bound(first);
+    return after != steps_.begin() && std::prev(after)->second <= second;
+  }
+  // REQUIRES: !covers(first, second).
+  void insert(std::int64_t first, std::int64_t second) {
+    const auto begin = steps_.lower_bound(first);
+    auto end = begin;
+    while (end != steps_.end() && end->second >= second) ++end;
+    steps_.erase(begin, end);
+    steps_.emplace_hint(end, first, second);
+  }
+
+ private:
+  std::map<std::int64_t, std::int64_t> steps_;  // ascending in the first, descending in the second
 };
 
 // Limits of what may still come, by boundary and state.
@@ -66,5 +83,12 @@ class StepProgram {
   Bytes device_limit_ = kUnlimited;
   Bytes hidden_limit_ = kUnlimited;
 };
+
+// The synchronized switches with the lowest peak: whether anything fits at all. Exact but where the host's limit can be
+// reached by many different layers: of more than 512 labels of a state an even choice goes on, so that the peak may be
+// a little above the lowest.
+
+// Of switches whose hidden states fit on the host. Empty where the host is too small for what it must hold in any case.
+[[nodiscard]] Switching least_memory(const StepProgram& program);
 
 }  // namespace trimtab::tuner::h3t

@@ -7,15 +7,12 @@
 #include <memory>
 #include <unordered_set>
 
-#include "plan/canonical.hpp"
-#include "strategies/aceso/arrangement.hpp"
+#include "plan/candidate.hpp"
 #include "strategies/aceso/balance.hpp"
-#include "strategies/aceso/filling.hpp"
-#include "strategies/aceso/fine_tuning.hpp"
-#include "strategies/aceso/neighbourhood.hpp"
-#include "strategies/aceso/recompute_polish.hpp"
+#include "strategies/aceso/polish.hpp"
 #include "strategies/aceso/recutting.hpp"
 #include "strategies/aceso/stage_count_search.hpp"
+#include "strategies/candidates.hpp"
 #include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
@@ -37,15 +34,6 @@ constexpr std::uint64_t kSlice = 3000;  // evaluations of one count of stages be
 constexpr std::uint64_t kSmallestSlice = 50;
 constexpr double kAlleviationShare = 0.7;  // of an evaluation budget; the rest is for polish
 
-void keep_best(std::vector<Scored>& all, Scored candidate, std::size_t most) {
-  if (!candidate.score.priced) return;
-  if (all.size() >= most && !candidate.score.better_than(all.back().score)) return;
-  const auto place = std::upper_bound(all.begin(), all.end(), candidate,
-                                      [](const Scored& a, const Scored& b) { return a.score.better_than(b.score); });
-  all.insert(place, std::move(candidate));
-  if (all.size() > most) all.pop_back();
-}
-
 class Aceso {
  public:
   explicit Aceso(SearchRun& run) : run_(run), recutting_(run) {}
@@ -63,8 +51,7 @@ class Aceso {
  private:
   // Even cuts and devices, with the microbatch and the kind of split that suit them best.
   [[nodiscard]] std::optional<Scored> even_start(std::int32_t stages) {
-    std::vector<std::int32_t> ends = even_cuts(run_.model(), stages);
-    ends.push_back(run_.space().operators);
+    const std::vector<std::int32_t> ends = even_ends(run_, stages);
     std::optional<Scored> best;
     for (const std::int32_t microbatch : run_.space().microbatches) {
       const std::vector<std::int32_t> devices = run_.space().even_split(run_.model(), microbatch, stages);
@@ -87,13 +74,11 @@ class Aceso {
     candidate.microbatch = microbatch;
     for (const std::int32_t count : devices) {
       const std::vector<Split> splits = run_.space().splits(run_.model(), microbatch, count);
-      CandidateStage stage;
-      stage.devices = count;
-      stage.split = splits.front();
+      Split chosen = splits.front();
       for (const Split& split : splits) {
-        if (!most_replicas && split.sharded == ShardedLevel::kNone) stage.split = split;
+        if (!most_replicas && split.sharded == ShardedLevel::kNone) chosen = split;
       }
-      candidate.stages.push_back(std::move(stage));
+      candidate.stages.push_back(stage_of(0, count, chosen));
     }
     return candidate;
   }
@@ -222,17 +207,9 @@ class Aceso {
 
   void record(const Scored& from, const Scored& to, const char* what) {
     if (!to.score.better_than(from.score) || !from.score.priced) return;
-    SearchStep step;
-    step.evaluations = run_.evaluator().evaluations();
-    step.stages = static_cast<std::int32_t>(to.candidate.stages.size());
     const Load load = load_of(run_.evaluator(), from.candidate);
-    step.bottleneck = bottleneck_text(load, load.ranking.front());
-    step.primitive = what;
-    step.before_ms = from.score.ms;
-    step.after_ms = to.score.ms;
-    step.before_excess_bytes = from.score.excess_bytes;
-    step.after_excess_bytes = to.score.excess_bytes;
-    run_.step(std::move(step));
+    run_.step(step_of(run_, to.candidate.stages.size(), bottleneck_text(load, load.ranking.front()), what, from.score,
+                      to.score));
   }
 
   SearchRun& run_;

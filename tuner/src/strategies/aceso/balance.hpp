@@ -1,11 +1,10 @@
 #pragma once
 
-// Cuts that balance the stages' time, for devices and splits that are given: a start for alleviation, and its relay of
-// operators through all stages at once.
+// Cuts for devices that are given: balanced by the stages' time, which starts alleviation and is its relay of operators
+// through all stages at once; with splits that suit them; and by a goal.
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "search/strategy.hpp"
 
@@ -25,5 +24,14 @@ struct Balanced {
 // The best of some rounds of balancing by what the stages really take, recompute and communication included. The given
 // one where nothing is better.
 [[nodiscard]] Scored rebalanced(SearchRun& run, const Scored& from);
+
+// Every stage gets the split with the best price, then cuts are balanced, in turn until nothing gets better. Never
+// worse than the given candidate.
+[[nodiscard]] Scored arranged(SearchRun& run, const Scored& from);
+
+// Every stage in turn gets as many operators as a time and its memory allow (Aceso, section 4.1, with the goal
+// tightened until it cannot be met). Knows recompute and communication, which balanced sums of computing do not. Never
+// worse than the given candidate, which comes back where its splits are mixed.
+[[nodiscard]] Scored filled(SearchRun& run, const Scored& from);
 
 }  // namespace trimtab::tuner

@@ -25,15 +25,8 @@ StageLoad stage_load(Evaluator& evaluator, const Candidate& candidate, std::size
 }  // namespace
 
 const char* to_string(Resource resource) {
-  switch (resource) {
-    case Resource::kComputation:
-      return "computation";
-    case Resource::kCommunication:
-      return "communication";
-    case Resource::kMemory:
-      return "memory";
-  }
-  return "";
+  constexpr const char* kNames[kResources] = {"computation", "communication", "memory"};
+  return kNames[static_cast<std::size_t>(resource)];
 }
 
 Load load_of(Evaluator& evaluator, const Candidate& candidate) {

@@ -3,6 +3,7 @@
 // Aceso's reconfiguration primitives with the resource trends of its Table 1, and two more of the same kind for sharded
 // states. Recompute is chosen anew with every primitive, at the least time that fits the stage's memory (Aceso, section
 // 4.3): inc-rc enables what needs memory, dec-rc follows where memory comes free, and both are named as its partners.
+// Operators move to a neighbour, or to a distant stage by relay through those between.
 
 #include <array>
 #include <cstdint>
@@ -71,7 +72,18 @@ struct Move {
 // stage that recomputes more or fewer operators than in `from`.
 void attach_recompute(Evaluator& evaluator, const Candidate& from, Move& move);
 
-// Whether every stage's devices may share the microbatch, and the space allows the split.
-[[nodiscard]] bool allowed(const PlanSpace& space, const Model& model, const Candidate& candidate);
+// The candidate with all cuts between the two stages shifted so that `stage` gives `amount` allowed cut positions of
+// operators towards `partner`; false where a stage would become empty.
+[[nodiscard]] bool shift_operators(const PlanSpace& space, std::int32_t stage, std::int32_t partner,
+                                   std::int32_t amount, Candidate& candidate);
+
+// Stage `stage` gives so many positions to the next one, or takes from it where `by` is negative.
+[[nodiscard]] bool shift_cut(const PlanSpace& space, std::size_t stage, std::int32_t by, Candidate& candidate);
+
+// dec-op#: to the first of `partners` on either side and to both neighbours, in growing amounts.
+void give_operators(const PlanSpace& space, const Candidate& from, const std::vector<std::int32_t>& partners,
+                    std::int32_t stage, std::vector<Move>& moves);
+// inc-op#: from either neighbour.
+void take_operators(const PlanSpace& space, const Candidate& from, std::int32_t stage, std::vector<Move>& moves);
 
 }  // namespace trimtab::tuner

@@ -1,4 +1,5 @@
-#include "strategies/aceso/recompute_polish.hpp"
+#include "strategies/aceso/polish.hpp"
+#include "strategies/candidates.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -44,8 +45,7 @@ class RecomputeDescent {
       std::int32_t count = 0;
       for (const Range& range : ranges) {
         for (std::int32_t op = range.begin; op < range.end; ++op) {
-          count += std::none_of(others.begin(), others.end(),
-                                [op](const Range& other) { return other.begin <= op && op < other.end; });
+          count += std::none_of(others.begin(), others.end(), [op](const Range& other) { return other.contains(op); });
         }
       }
       return count;
@@ -53,16 +53,13 @@ class RecomputeDescent {
     const std::string stage = " stage " + std::to_string(better_stage_);
     const std::int32_t more = beyond(better_, before);
     const std::int32_t less = beyond(before, better_);
-    SearchStep step;
-    step.evaluations = run_.evaluator().evaluations();
-    step.stages = static_cast<std::int32_t>(candidate_.stages.size());
-    step.bottleneck = bottleneck_text(static_cast<std::int32_t>(better_stage_), Resource::kCommunication);
-    if (more > 0) step.primitive = "inc-rc" + stage + " (" + std::to_string(more) + ")";
-    if (more > 0 && less > 0) step.primitive += " + ";
-    if (less > 0) step.primitive += "dec-rc" + stage + " (" + std::to_string(less) + ")";
-    step.before_ms = from_ms_;
-    step.after_ms = best_ms_;
-    run_.step(std::move(step));
+    std::string what;
+    if (more > 0) what = "inc-rc" + stage + " (" + std::to_string(more) + ")";
+    if (more > 0 && less > 0) what += " + ";
+    if (less > 0) what += "dec-rc" + stage + " (" + std::to_string(less) + ")";
+    run_.step(timed_step(run_, candidate_.stages.size(),
+                         bottleneck_text(static_cast<std::int32_t>(better_stage_), Resource::kCommunication),
+                         std::move(what), from_ms_, best_ms_));
   }
 
   [[nodiscard]] Range operators_of(std::size_t s) const { return {candidate_.begin_of(s), candidate_.stages[s].end}; }
@@ -131,18 +128,6 @@ class RecomputeDescent {
   std::size_t better_stage_ = kNone;
 };
 
-std::vector<std::vector<Range>> sets_of(const Plan& plan) {
-  std::vector<std::vector<Range>> sets;
-  for (const Stage& stage : plan.stages) {
-    std::vector<Range> ranges;
-    for (const Segment& segment : stage.segments) {
-      ranges.insert(ranges.end(), segment.recompute.begin(), segment.recompute.end());
-    }
-    sets.push_back(normalized(std::move(ranges)));
-  }
-  return sets;
-}
-
 bool recomputes_beside_synchronization(const Plan& plan) {
   return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
     const bool any = std::any_of(stage.segments.begin(), stage.segments.end(),
@@ -156,13 +141,13 @@ bool recomputes_beside_synchronization(const Plan& plan) {
 void polish_recompute(SearchRun& run) {
   if (!run.space().knobs.recompute || run.space().derived_recompute) return;
   for (const Candidate& refused : std::vector<Candidate>(run.refused())) {
-    std::vector<std::vector<Range>> sets = sets_of(run.evaluator().plan(refused));
+    std::vector<std::vector<Range>> sets = recomputed_of(run.evaluator().plan(refused));
     RecomputeDescent(run, refused, std::move(sets), true).run();
   }
   for (const Plan& plan : run.shortlist().plans()) {
     const std::optional<Candidate> candidate = candidate_of(plan, run.space());
     if (!candidate || !recomputes_beside_synchronization(plan)) continue;
-    RecomputeDescent(run, *candidate, sets_of(plan), false).run();
+    RecomputeDescent(run, *candidate, recomputed_of(plan), false).run();
   }
 }
 

@@ -18,6 +18,9 @@ using DeviceChange = std::vector<std::pair<std::int32_t, std::int32_t>>;
                                                        const std::vector<std::int32_t>& partners, std::int32_t stage,
                                                        bool take);
 
+// Whether every stage's devices may share the microbatch, and the space allows the split.
+[[nodiscard]] bool allowed(const PlanSpace& space, const Model& model, const Candidate& candidate);
+
 // Ways for the stage to use `devices` devices: its own splits resized, then every uniform one.
 [[nodiscard]] std::vector<CandidateStage> resized(const PlanSpace& space, const Model& model, std::int32_t microbatch,
                                                   const CandidateStage& stage, std::int32_t devices);

@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/canonical.hpp"
+#include "plan/candidate.hpp"
 #include "plan/recompute_flags.hpp"
 #include "plan/switch_plan.hpp"
-#include "pricing/switch_chooser.hpp"
+#include "pricing/stage_pricer.hpp"
 #include "search/strategy.hpp"
-#include "strategies/aceso/fine_tuning.hpp"
+#include "strategies/aceso/polish.hpp"
 #include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {

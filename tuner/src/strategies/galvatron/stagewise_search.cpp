@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "strategies/candidates.hpp"
 #include "strategies/galvatron/partition.hpp"
 #include "strategies/strategy_table.hpp"
 
@@ -30,9 +31,7 @@ class Pipeline {
 
   void search() {
     if (splits_.empty()) return;
-    for (std::int32_t s = 0; s < stages_; ++s) {
-      if (!run_.space().allows_devices(s * devices_, devices_)) return;
-    }
+    if (!allows_even_devices(run_.space(), stages_)) return;
     const PartitionCosts costs = rough_costs();
     if (costs.ms.empty()) {  // costs are missing: one plan's price says which
       run_.consider(candidate_of(even_partition(costs.layers, stages_)));
@@ -85,16 +84,7 @@ class Pipeline {
   }
 
   [[nodiscard]] Candidate candidate_of(const Partition& partition) const {
-    Candidate candidate;
-    candidate.microbatch = microbatch_;
-    for (const std::int32_t end : partition) {
-      CandidateStage stage;
-      stage.end = end;
-      stage.devices = devices_;
-      stage.split = splits_.front();
-      candidate.stages.push_back(std::move(stage));
-    }
-    return candidate;
+    return uniform_candidate(microbatch_, partition, devices_, splits_.front());
   }
 
   // Each stage under the split that fits in the least time.
@@ -172,19 +162,16 @@ class Pipeline {
 
   void report(const Partition& partition, const Score& score) {
     if (!score.fits() || score.ms >= best_ms_) return;
-    SearchStep step;
-    step.evaluations = run_.evaluator().evaluations();
-    step.stages = stages_;
-    step.bottleneck = std::to_string(run_.model().global_batch / microbatch_) + " microbatches";
-    step.primitive = "partition";
+    std::string what = "partition";
     std::int32_t begin = 0;
     for (const std::int32_t end : partition) {
-      step.primitive += " " + std::to_string(end - begin);
+      what += " " + std::to_string(end - begin);
       begin = end;
     }
-    step.before_ms = best_ms_ < std::numeric_limits<double>::infinity() ? best_ms_ : score.ms;
-    step.after_ms = best_ms_ = score.ms;
-    run_.step(std::move(step));
+    run_.step(timed_step(run_, partition.size(),
+                         std::to_string(run_.model().global_batch / microbatch_) + " microbatches", std::move(what),
+                         best_ms_, score.ms));
+    best_ms_ = score.ms;
   }
 
   SearchRun& run_;

@@ -6,8 +6,9 @@
 
 #include "base/check.hpp"
 #include "plan/switch_plan.hpp"
-#include "pricing/switch_chooser.hpp"
-#include "search/texts.hpp"
+#include "pricing/stage_pricer.hpp"
+#include "search/strategy.hpp"
+#include "strategies/candidates.hpp"
 #include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
@@ -41,11 +42,10 @@ class SwitchSearch {
     const PlanSpace& space = run_.space();
     const auto cuts = static_cast<std::int32_t>(space.cuts.size());
     if (stages > cuts + 1) return std::nullopt;
-    std::vector<std::int32_t> ends = even_cuts(run_.model(), stages);
+    const std::vector<std::int32_t> ends = even_ends(run_, stages);
     const std::vector<std::int32_t> devices = space.even_split(run_.model(), microbatch, stages);
     const auto between = [this](std::int32_t cut) { return between_layers(run_.model(), cut); };
-    if (devices.empty() || !std::all_of(ends.begin(), ends.end(), between)) return std::nullopt;
-    ends.push_back(space.operators);
+    if (devices.empty() || !std::all_of(ends.begin(), ends.end() - 1, between)) return std::nullopt;
     Candidate candidate;
     candidate.microbatch = microbatch;
     std::int32_t first_device = 0;
@@ -88,16 +88,10 @@ class SwitchSearch {
 
   void note(const Candidate& candidate, const Score& without, const Score& with) {
     if (!with.priced) return;
-    SearchStep step;
-    step.evaluations = run_.evaluator().evaluations();
-    step.stages = static_cast<std::int32_t>(candidate.stages.size());
-    step.bottleneck = "memory";
-    step.primitive = "memory switches, microbatches of " + std::to_string(candidate.microbatch);
-    step.before_ms = without.priced ? without.ms : with.ms;
-    step.before_excess_bytes = without.excess_bytes;
-    step.after_ms = with.ms;
-    step.after_excess_bytes = with.excess_bytes;
-    run_.step(std::move(step));
+    Score before = without;
+    if (!before.priced) before.ms = with.ms;
+    run_.step(step_of(run_, candidate.stages.size(), "memory",
+                      "memory switches, microbatches of " + std::to_string(candidate.microbatch), before, with));
   }
 
   SearchRun& run_;

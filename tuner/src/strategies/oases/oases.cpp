@@ -10,6 +10,7 @@
 #include "pricing/stage_chain.hpp"
 #include "search/strategy.hpp"
 #include "solvers/label_setting.hpp"
+#include "strategies/candidates.hpp"
 #include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
@@ -150,18 +151,15 @@ class Planner {
   }
 
   void take(const ChainAnswer& answer, std::int32_t most) {
-    SearchStep step;
-    step.stages = 1;
-    step.before_ms = run_.shortlist().best_ms();
+    const double before = run_.shortlist().best_ms();
     const Score score = run_.consider(candidate(answer.choice));
     if (!score.priced) return;
-    step.evaluations = run_.evaluator().evaluations();
-    step.after_ms = score.ms;
-    step.after_excess_bytes = score.excess_bytes;
-    if (!std::isfinite(step.before_ms)) step.before_ms = step.after_ms;
     const std::string which = most == 0 ? "any degrees" : "at most " + std::to_string(most) + " in a row";
-    step.primitive =
-        which + ", " + runs_text(chain_.splits, answer.choice) + " (" + std::to_string(answer.labels) + " labels)";
+    SearchStep step = timed_step(
+        run_, 1, "",
+        which + ", " + runs_text(chain_.splits, answer.choice) + " (" + std::to_string(answer.labels) + " labels)",
+        before, score.ms);
+    step.after_excess_bytes = score.excess_bytes;
     run_.step(std::move(step));
   }
 

@@ -7,10 +7,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <utility>
 
-#include "plan/stage_splits.hpp"
+#include "plan/candidate.hpp"
 #include "schema/target.hpp"
 #include "search/strategy.hpp"
 #include "strategies/strategy_table.hpp"

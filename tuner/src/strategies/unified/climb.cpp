@@ -1,11 +1,12 @@
 #include "strategies/unified/climb.hpp"
+#include "strategies/candidates.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "plan/switch_plan.hpp"
-#include "pricing/switch_chooser.hpp"
+#include "pricing/stage_pricer.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {
@@ -210,17 +211,6 @@ class Climb {
   int priced_ = 0;
 };
 
-// What the plan recomputes, so that single operators of it may change.
-void spell_out(const Plan& plan, Candidate& candidate) {
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    std::vector<Range> recompute;
-    for (const Segment& segment : plan.stages[s].segments) {
-      recompute.insert(recompute.end(), segment.recompute.begin(), segment.recompute.end());
-    }
-    candidate.stages[s].recompute = normalized(std::move(recompute));
-  }
-}
-
 }  // namespace
 
 void climb(SearchRun& run, const ClimbOptions& options) {
@@ -228,7 +218,10 @@ void climb(SearchRun& run, const ClimbOptions& options) {
   if (plans.empty() || run.stopped()) return;
   std::optional<Candidate> best = candidate_of(plans.front(), run.space());
   if (!best) return;
-  if (options.operators && !run.space().derived_recompute) spell_out(plans.front(), *best);
+  if (options.operators && !run.space().derived_recompute) {  // so that single operators may change
+    const std::vector<std::vector<Range>> recomputed = recomputed_of(plans.front());
+    for (std::size_t s = 0; s < recomputed.size(); ++s) best->stages[s].recompute = recomputed[s];
+  }
   Climb(run, *best, options).run();
 }
 

@@ -4,8 +4,11 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "search/strategy.hpp"
+#include "strategies/aceso/bottleneck.hpp"
+#include "strategies/candidates.hpp"
 
 namespace trimtab::tuner::unified {
 
@@ -18,11 +21,22 @@ class Progress {
   [[nodiscard]] const std::optional<Candidate>& best() const { return best_; }
 
   // The best plan was `before`, and is `now`.
-  void record(std::string what, double before, Candidate now);
+  void record(std::string what, double before, Candidate now) {
+    const Load load = load_of(run_.evaluator(), best_ ? *best_ : now);
+    run_.step(step_of(run_, now.stages.size(), bottleneck_text(load, load.ranking.front()), std::move(what),
+                      {true, 0, before}, {true, 0, best_ms()}));
+    best_ = std::move(now);
+  }
   // The same after a part of the search that keeps no trace of its own, if it found anything better.
-  void record(const std::string& what, double before);
+  void record(const std::string& what, double before) {
+    if (best_ms() >= before) return;
+    std::optional<Candidate> now = candidate_of(run_.shortlist().plans().front(), run_.space());
+    if (now) record(what, before, std::move(*now));
+  }
   // After a part that has left its own trace.
-  void remember_best();
+  void remember_best() {
+    if (!run_.shortlist().empty()) best_ = candidate_of(run_.shortlist().plans().front(), run_.space());
+  }
 
   template <typename Part>
   void traced(const char* what, Part&& part) {

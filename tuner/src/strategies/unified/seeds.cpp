@@ -1,9 +1,10 @@
 #include "strategies/unified/seeds.hpp"
+#include "strategies/candidates.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/aceso/arrangement.hpp"
+#include "strategies/aceso/balance.hpp"
 
 namespace trimtab::tuner::unified {
 namespace {
@@ -11,7 +12,6 @@ namespace {
 constexpr std::size_t kPriced = 600;  // even plans, the most promising first
 constexpr std::size_t kArranged = 8;  // of the priced, where no solver follows
 constexpr std::int32_t kMostStages = 1024;
-constexpr std::int32_t kMostSolved = 64;  // devices up to which unified's solver runs
 
 struct Seed {
   std::int32_t microbatch, stages;
@@ -58,42 +58,30 @@ class Seeds {
       if (run_.stopped() || seed.estimate >= run_.shortlist().best_ms() || priced++ >= kPriced) return;
       Candidate candidate = candidate_of(seed);
       const Score score = run_.consider(candidate);
-      keep({std::move(candidate), score});
+      keep_best(best_, {std::move(candidate), score}, kArranged);
     }
   }
 
   // The best of them with each stage's own split and cuts by what the stages then take.
   void arrange() {
     for (const Scored& even : std::vector<Scored>(best_)) {
-      if (!run_.stopped()) keep(arranged(run_, even));
+      if (!run_.stopped()) keep_best(best_, arranged(run_, even), kArranged);
     }
   }
 
  private:
-  void keep(Scored scored) {
-    if (!scored.score.priced) return;
-    const auto place = std::upper_bound(best_.begin(), best_.end(), scored,
-                                        [](const Scored& a, const Scored& b) { return a.score.better_than(b.score); });
-    best_.insert(place, std::move(scored));
-    if (best_.size() > kArranged) best_.pop_back();
-  }
-
   void list() {
     const std::int32_t most =
         std::min({space_.stages_max, kMostStages, static_cast<std::int32_t>(space_.cuts.size()) + 1});
     for (std::int32_t stages = std::max(1, space_.stages_min); stages <= most; ++stages) {
-      if (space_.devices % stages != 0 || run_.stopped()) continue;
-      const std::int32_t devices = space_.devices / stages;
-      bool possible = true;
-      for (std::int32_t s = 0; s < stages && possible; ++s) possible = space_.allows_devices(s * devices, devices);
-      if (!possible) continue;
-      for (const std::int32_t microbatch : space_.microbatches) add(microbatch, stages, devices);
+      if (space_.devices % stages != 0 || run_.stopped() || !allows_even_devices(space_, stages)) continue;
+      for (const std::int32_t microbatch : space_.microbatches) add(microbatch, stages);
     }
   }
 
-  void add(std::int32_t microbatch, std::int32_t stages, std::int32_t devices) {
+  void add(std::int32_t microbatch, std::int32_t stages) {
     const double microbatches = run_.model().global_batch / microbatch;
-    for (const Split& split : space_.splits(run_.model(), microbatch, devices)) {
+    for (const Split& split : space_.splits(run_.model(), microbatch, space_.devices / stages)) {
       const std::span<const double> sums = run_.evaluator().computing_sums(microbatch, split);
       if (sums.empty()) continue;
       seeds_.push_back({microbatch, stages, split, estimate(sums, ends_of(sums, stages), microbatches)});
@@ -102,23 +90,12 @@ class Seeds {
 
   [[nodiscard]] std::vector<std::int32_t> ends_of(std::span<const double> sums, std::int32_t stages) const {
     if (space_.knobs.uneven_stages) return balanced_ends(sums, space_.cuts, stages, space_.operators);
-    std::vector<std::int32_t> ends = even_cuts(run_.model(), stages);
-    ends.push_back(space_.operators);
-    return ends;
+    return even_ends(run_, stages);
   }
 
   [[nodiscard]] Candidate candidate_of(const Seed& seed) {
-    Candidate candidate;
-    candidate.microbatch = seed.microbatch;
     const std::span<const double> sums = run_.evaluator().computing_sums(seed.microbatch, seed.split);
-    for (const std::int32_t end : ends_of(sums, seed.stages)) {
-      CandidateStage stage;
-      stage.end = end;
-      stage.devices = space_.devices / seed.stages;
-      stage.split = seed.split;
-      candidate.stages.push_back(std::move(stage));
-    }
-    return candidate;
+    return uniform_candidate(seed.microbatch, ends_of(sums, seed.stages), space_.devices / seed.stages, seed.split);
   }
 
   SearchRun& run_;
@@ -133,7 +110,7 @@ void price_even_plans(SearchRun& run) {
   if (run.space().stages_max < run.space().stages_min) return;
   Seeds seeds(run);
   seeds.price();
-  if (run.space().devices > kMostSolved) seeds.arrange();
+  if (run.space().devices > kMostDevices) seeds.arrange();
 }
 
 }  // namespace trimtab::tuner::unified

@@ -7,6 +7,9 @@
 
 namespace trimtab::tuner::unified {
 
+// Beyond this many devices there are no solvers, and stages are uniform groups.
+inline constexpr std::int32_t kMostDevices = 64;
+
 // Every count of stages that divides the devices, every microbatch and split: cuts balanced by computing time. The most
 // promising are priced; on clusters that are too large for the solver the best get splits and cuts stage by stage.
 void price_even_plans(SearchRun& run);

@@ -4,22 +4,75 @@
 // a climb from the best of all of them, with what is left.
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "pricing/bounds.hpp"
-#include "pricing/switch_chooser.hpp"
+#include "pricing/stage_pricer.hpp"
 #include "search/strategy.hpp"
 #include "strategies/strategy_table.hpp"
 #include "strategies/unified/climb.hpp"
 #include "strategies/unified/planners.hpp"
 #include "strategies/unified/progress.hpp"
 #include "strategies/unified/seeds.hpp"
-#include "strategies/unified/small_space.hpp"
 #include "strategies/unified/solver_search.hpp"
 #include "strategies/unified/stage_descent.hpp"
 
 namespace trimtab::tuner {
 namespace {
+
+constexpr std::int32_t kOperators = 10;  // of a small space
+constexpr std::int32_t kDevices = 8;
+
+class Count {
+ public:
+  Count(const Model& model, const PlanSpace& space) : model_(model), space_(space) {}
+
+  // Ways for the operators from `op` on, on the devices from `device` on.
+  double ways(std::int32_t microbatch) {
+    const std::int32_t operators = space_.operators;
+    const std::int32_t devices = space_.devices;
+    std::vector<std::vector<double>> rest(operators + 1, std::vector<double>(devices + 1, 0.0));
+    rest[operators][devices] = 1;
+    for (std::int32_t op = operators - 1; op >= 0; --op) {
+      for (std::int32_t device = devices - 1; device >= 0; --device) {
+        for (std::int32_t count = 1; device + count <= devices; ++count) {
+          if (!space_.allows_devices(device, count)) continue;
+          for (std::int32_t end = op + 1; end <= operators; ++end) {
+            if (rest[end][device + count] == 0) continue;
+            rest[op][device] += layouts(microbatch, {op, end}, count) * rest[end][device + count];
+          }
+        }
+      }
+    }
+    return rest[0][0];
+  }
+
+ private:
+  [[nodiscard]] double layouts(std::int32_t microbatch, const Range& inside, std::int32_t count) const {
+    const auto splits = static_cast<double>(space_.splits(model_, microbatch, count).size());
+    double ways = space_.mixed_splits ? std::pow(splits, inside.size()) : splits;
+    for (std::int32_t op = inside.begin; op < inside.end && space_.alternate_dimensions && count > 1; ++op) {
+      if (model_.operators[op].shardings.size() > 1) ways *= 2;
+    }
+    return ways;
+  }
+
+  const Model& model_;
+  const PlanSpace& space_;
+};
+
+// Whether all plans of a space can be priced: counts the ways to cut the model, to give out the devices and to split
+// the operators, over all microbatches; sets of recomputed operators come on top, for models of few operators.
+bool is_small(const Model& model, const PlanSpace& space, double most) {
+  if (most <= 0 || space.operators > kOperators || space.devices > kDevices) return false;
+  double ways = 0;
+  for (const std::int32_t microbatch : space.microbatches) {
+    const bool halves = microbatch % 2 == 0;
+    ways += Count(model, space).ways(microbatch) * (halves ? static_cast<double>(space.sub_batches.size()) : 1.0);
+  }
+  return ways <= most;
+}
 
 using unified::Asked;
 using unified::Planner;
@@ -162,7 +215,7 @@ class Unified {
 
   // Prices every plan where there are few.
   void enumerate() {
-    if (!unified::is_small(run_.model(), run_.space(), run_.options().unified.enumerated_ways)) return;
+    if (!is_small(run_.model(), run_.space(), run_.options().unified.enumerated_ways)) return;
     if (with_switches()) return;  // of which there are too many
     progress_.traced("every plan", [&] { all_priced_ = run_exhaustive(run_, std::nullopt).proven; });
     cut_short_ = !all_priced_;

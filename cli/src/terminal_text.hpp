@@ -1,0 +1,54 @@
+#pragma once
+
+// Text for people at a terminal: tables with columns padded to their widest cell, lists, and what may not reach it.
+// Pure.
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trimtab::cli {
+
+// ">step": of numbers, which are aligned to the right.
+struct Column {
+  Column(const char* text)
+      : title(*text == '>' ? text + 1 : text), right(*text == '>') {}  // NOLINT: implicit by design
+  std::string title;
+  bool right;
+};
+
+class TextTable {
+ public:
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // REQUIRES: as many cells as columns, more than one.
+  void add(std::vector<std::string> cells);
+  // Text across all columns.
+  void add_line(std::string text);
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  // One line per row, the title first; `indent` spaces in front of each.
+  [[nodiscard]] std::string str(std::size_t indent = 0) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Code points, which is what a terminal shows of the text that we print.
+[[nodiscard]] std::size_t display_width(std::string_view text);
+// With as many spaces as it takes, in front where it is to stand at the right.
+[[nodiscard]] std::string padded(const std::string& text, std::size_t width, bool right);
+// At most so many of them.
+[[nodiscard]] std::string cut(const std::string& text, std::size_t width);
+// Control characters (of a job's own text) cannot reach the terminal.
+[[nodiscard]] std::string printable(std::string_view text);
+
+// "a, b": what `text_of` makes of each.
+template <typename List, typename TextOf = std::identity>
+[[nodiscard]] std::string joined(const List& list, std::string_view between = ", ", TextOf text_of = {}) {
+  std::string text;
+  for (const auto& one : list) (text += text.empty() ? "" : between) += std::invoke(text_of, one);
+  return text;
+}
+
+}  // namespace trimtab::cli
