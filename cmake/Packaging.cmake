@@ -15,6 +15,12 @@ endif()
 install(DIRECTORY client/include/trimtab DESTINATION include COMPONENT trimtab)
 install(DIRECTORY client/python/trimtab DESTINATION lib/python3/dist-packages COMPONENT trimtab
         FILES_MATCHING PATTERN "*.py")
+# What a watched job's PYTHONPATH begins with: a folder that holds nothing else, or the system's packages would hide those of a user's
+# virtual environment.
+install(DIRECTORY client/python/watch_hook DESTINATION lib/trimtab/python COMPONENT trimtab FILES_MATCHING PATTERN "*.py")
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/installed-client)
+file(CREATE_LINK ../../python3/dist-packages/trimtab ${CMAKE_BINARY_DIR}/installed-client/trimtab SYMBOLIC)
+install(FILES ${CMAKE_BINARY_DIR}/installed-client/trimtab DESTINATION lib/trimtab/python COMPONENT trimtab)
 install(FILES README.md CHANGELOG.md DESTINATION share/doc/trimtab COMPONENT trimtab)
 install(DIRECTORY docs/ DESTINATION share/doc/trimtab COMPONENT trimtab FILES_MATCHING PATTERN "*.md")
 install(DIRECTORY packaging/kubernetes packaging/grafana packaging/prometheus DESTINATION share/doc/trimtab

@@ -22,9 +22,20 @@ def connect(step=0, phases=None):
 
     Never fails; without an agent it does nothing. phases: as of begin().
     """
-    client = Client(os.environ)
+    client = Client(os.environ, watched=_taken_over(os.environ))
     client.begin(step, phases)
     return client
+
+
+def _taken_over(environment):
+    """Who this rank is where `trimtab run` watches it (trimtab.watch): from here on the job tells of itself."""
+    if environment.get("TRIMTAB_WATCH") != "1":
+        return None
+    from .watch.identity import identity
+    from .watch.session import session
+
+    session.stop()
+    return identity(environment)
 
 
 def _integer(text, default):
@@ -64,11 +75,15 @@ def _contained(method):
 
 
 class Client:
-    def __init__(self, environment, *, clock=time.monotonic):
+    def __init__(self, environment, *, clock=time.monotonic, watched=None):
+        """watched: the Identity (watch/identity.py) of a rank that its user launched, not the agent."""
         self._pid = os.getpid()
         self._job = environment.get("TRIMTAB_JOB", "")
-        self._rank = _integer(environment.get("TRIMTAB_RANK"), 0)
-        self._world_size = _integer(environment.get("TRIMTAB_WORLD_SIZE"), 1)
+        self._watched = watched
+        self._rank = watched.rank if watched else _integer(environment.get("TRIMTAB_RANK"), 0)
+        self._world_size = watched.world_size if watched else _integer(environment.get("TRIMTAB_WORLD_SIZE"), 1)
+        self._facts = {}
+        self._facts_connection = 0  # The number of the connection that they were told on.
         self._step = 0
         self._start = {}
         self._stop_step = None
@@ -123,14 +138,16 @@ class Client:
         self._preparations.add()
 
     @_contained
-    def step(self, step, *, wall_ns=0, cpu_ns=0, loss=None, gradient_norm=None, samples=None, peak_bytes=None):
-        """Step number `step` is done."""
+    def step(self, step, *, wall_ns=0, cpu_ns=0, loss=None, gradient_norm=None, samples=None, peak_bytes=None,
+             parts=None, microbatches=None, count=None, tokens=None):
+        """Step number `step` is done. The second line: of watched ranks (docs/protocols.md, "Watched ranks")."""
         self._step = max(self._step, step + 1)
         if self._connection is None:
             return
         message = {"type": "step", "step": step, "epoch": self._change.active_epoch,
                    "wall_ns": int(wall_ns), "cpu_ns": int(cpu_ns)}
-        optional = {"loss": loss, "gradient_norm": gradient_norm, "samples": samples, "peak_bytes": peak_bytes}
+        optional = {"loss": loss, "gradient_norm": gradient_norm, "samples": samples, "peak_bytes": peak_bytes,
+                    "parts": parts, "microbatches": microbatches, "count": count, "tokens": tokens}
         message.update({name: value for name, value in optional.items() if _is_said(value)})
         not_finite = [name for name, value in optional.items() if value is not None and name not in message]
         if not_finite:
@@ -139,6 +156,12 @@ class Client:
         if preparations:
             message["preparations"] = preparations
         self._send(message)
+
+    @_contained
+    def facts(self, facts):
+        """What this rank trains, on what and how (docs/protocols.md, "Watched ranks"): told now and on each new connection."""
+        self._facts, self._facts_connection = dict(facts), 0
+        self._poll()
 
     @_contained
     def report(self, name, value):
@@ -215,8 +238,13 @@ class Client:
             self._connection.disconnect()
 
     def _hello(self):
-        return {"type": "hello", "version": 1, "pid": self._pid, "job": self._job, "rank": self._rank,
-                "world_size": self._world_size, "epoch": self._change.active_epoch, "step": self._step, **self._start}
+        message = {"type": "hello", "version": 1, "pid": self._pid, "job": self._job, "rank": self._rank,
+                   "world_size": self._world_size, "epoch": self._change.active_epoch, "step": self._step, **self._start}
+        if self._watched is not None:
+            message.update(watched=True, launch=self._watched.launch)
+            if self._watched.local_rank is not None:
+                message["local_rank"] = self._watched.local_rank
+        return message
 
     def _send(self, message, important=False):
         if self._connection is not None:
@@ -229,6 +257,10 @@ class Client:
         if self._connection is None:
             return
         self._inbox += self._connection.poll()
+        if self._facts and self._connection.connected and self._facts_connection != self._connection.connected_count:
+            self._facts_connection = self._connection.connected_count
+            self._connection.send({"type": "facts", **self._facts})
+            self._inbox += self._connection.poll()
         if len(self._inbox) > INBOX_MAX:  # No agent has so much to say between two steps.
             self._inbox.clear()
             self._connection.disconnect()

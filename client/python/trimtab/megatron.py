@@ -12,7 +12,6 @@ SIGTERM is Megatron-LM's own affair (--exit-signal-handler).
 import builtins
 import contextlib
 import functools
-import importlib.abc
 import io
 import os
 import sys
@@ -21,6 +20,7 @@ import types
 
 from .client import connect
 from .out_of_memory import is_out_of_memory
+from .watch.finder import Watcher
 
 MODULES = ("megatron.training.training", "megatron.training")  # since Megatron Core 0.6; before
 # By the number of values that train_step returns (to Megatron Core 0.9; to 0.15; since): where should_exit and the
@@ -147,29 +147,6 @@ def _peak_bytes():
         return None
 
 
-class Finder(importlib.abc.MetaPathFinder):
-    """Has the other finders find MODULES, and says when one has been run."""
-
-    def __init__(self, loaded):
-        self._loaded = loaded
-
-    def find_spec(self, name, path=None, target=None):
-        if name not in MODULES:
-            return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
-        plain = getattr(spec and spec.loader, "exec_module", None)
-        if plain is None:
-            return spec
-
-        def exec_module(module):
-            plain(module)
-            self._loaded(module)
-
-        spec.loader.exec_module = exec_module  # Each module has a loader of its own.
-        return spec
-
-
 def has_agent(environment):
     return bool(environment.get("TRIMTAB_SOCKET")) and environment.get("TRIMTAB") != "0"
 
@@ -202,11 +179,11 @@ def main():
     except OSError as error:
         print(f"trimtab.megatron: cannot read {script}: {error.strerror}", file=sys.stderr)
         return 2
-    if not has_agent(os.environ):
+    if not has_agent(os.environ) or os.environ.get("TRIMTAB_WATCH") == "1":  # Watched: trimtab.watch does the same.
         execute(code, script, arguments)
         return 0
     steps = Steps()
-    sys.meta_path.insert(0, Finder(steps.loaded))
+    sys.meta_path.insert(0, Watcher(MODULES, steps.loaded))
     try:
         execute(code, script, arguments)
     except Exception as error:

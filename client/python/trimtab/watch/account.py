@@ -1,0 +1,113 @@
+"""Where one thread's time goes: each moment counts for the innermost part that is open, so parts never add up to more.
+
+A part is opened with enter() and closed with leave() of what enter() returned. What is still open inside (an exception
+went by its end) is closed with it. Ranges are closed with their part. One thread.
+"""
+import time
+
+OTHER, DATA, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, COMMUNICATION, ASIDE = range(8)
+NAMES = ("other", "data", "forward", "backward", "recompute", "optimizer", "communication", "aside")
+
+# What cannot run inside of these: one that is still open there was left by an exception.
+_STALE = {
+    DATA: (FORWARD, BACKWARD, OPTIMIZER),
+    FORWARD: (DATA,),
+    BACKWARD: (DATA, FORWARD),
+    OPTIMIZER: (DATA, FORWARD),
+}
+
+
+class Account:
+    def __init__(self, ranges, clock=time.perf_counter_ns):
+        self._ranges, self._clock = ranges, clock
+        self._ns = [0] * len(NAMES)
+        self._parts = []  # Open, the innermost last.
+        self._open_ranges = []  # How many each of them has.
+        self._left = OTHER  # The part that ended last with none around it.
+        self._since = clock()
+        self.begin = self._since
+
+    @property
+    def parts(self):
+        return self._parts
+
+    def use(self, ranges):
+        """From now on these are opened. None is open."""
+        self._ranges = ranges
+
+    def enter(self, part, name=None, payload=0):
+        stale = _STALE.get(part)
+        if stale is not None:
+            while self._parts and self._parts[-1] in stale:
+                self.leave(len(self._parts))
+        self._count(self._clock(), part)
+        self._parts.append(part)
+        self._open_ranges.append(0)
+        if name is not None:
+            self.push(name, payload)
+        return len(self._parts)
+
+    def leave(self, depth):
+        """Closes the part that enter() called `depth`, and what is open inside."""
+        if not 0 < depth <= len(self._parts):
+            return
+        self._count(self._clock(), OTHER)
+        for count in self._open_ranges[depth - 1 :]:
+            for _ in range(count):
+                self._ranges.pop()
+        if depth == 1:
+            self._left = self._parts[0]
+        del self._parts[depth - 1 :], self._open_ranges[depth - 1 :]
+
+    def push(self, name, payload=0):
+        """A range inside the innermost part, which ends with it at the latest. Returns its level in that part, from 1."""
+        if not self._parts:
+            return 0
+        self._ranges.push(name, payload)
+        self._open_ranges[-1] += 1
+        return self._open_ranges[-1]
+
+    def pop(self, level):
+        """Closes the innermost part's ranges down to this level."""
+        while self._parts and self._open_ranges[-1] >= level:
+            self._ranges.pop()
+            self._open_ranges[-1] -= 1
+
+    def now(self):
+        """Counts up to this moment and returns it."""
+        now = self._clock()
+        self._count(now, OTHER)
+        return now
+
+    def take(self, end):
+        """What each part took up to `end`, which now() returned. A new account begins there; what is open stays so."""
+        taken, self._ns = self._ns, [0] * len(NAMES)
+        wall, self.begin = end - self.begin, end
+        return wall, taken
+
+    def close_ranges(self):
+        """Ranges of parts that are open end here: the range around them is about to."""
+        for place, count in enumerate(self._open_ranges):
+            for _ in range(count):
+                self._ranges.pop()
+            self._open_ranges[place] = 0
+
+    def restart(self):
+        self.close_ranges()
+        self._parts.clear(), self._open_ranges.clear()
+        self._ns = [0] * len(NAMES)
+        self._left = OTHER
+        self._since = self.begin = self._clock()
+
+    def _count(self, now, following):
+        self._ns[self._current(following)] += now - self._since
+        self._since = now
+
+    def _current(self, following):
+        """The open part. Between two of them, what lies right before a backward pass is the rest of the forward pass (the
+        loss), and what lies between two asides is one (evaluation)."""
+        if self._parts:
+            return self._parts[-1]
+        if following == BACKWARD:
+            return FORWARD
+        return ASIDE if following == ASIDE and self._left == ASIDE else OTHER

@@ -1,0 +1,20 @@
+"""Checkpoints: what is written between steps is no part of a step's work."""
+from .account import ASIDE
+from .wrapping import as_part, replace
+
+
+def serialization_loaded(module):
+    replace(module, "save", _aside)
+
+
+def saver_loaded(module):
+    for name in ("save", "async_save", "save_state_dict"):
+        replace(module, name, _aside)
+
+
+def safetensors_loaded(module):
+    replace(module, "save_file", _aside)
+
+
+def _aside(plain):
+    return as_part(plain, ASIDE)

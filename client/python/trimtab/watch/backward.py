@@ -1,0 +1,95 @@
+"""Backward passes: torch.autograd.backward, which Tensor.backward calls, too. Users call it outside of compiled code.
+
+Behind the graph, before the call returns, wrappers wait: DDP for its all-reduces, FSDP for its last reduce-scatter. The engine
+calls back in the order of asking, and we ask before the first gradient is there, so the moment of our call is where that
+waiting begins.
+"""
+import functools
+import sys
+
+from . import optimizers
+from .account import BACKWARD, COMMUNICATION, FORWARD, OPTIMIZER, RECOMPUTE
+from .losses import losses
+from .session import session
+
+
+class Counts:
+    """Backward passes of the step under way, but for those that an optimizer's closure makes."""
+
+    def __init__(self):
+        self.passes = 0
+        self.latest = 0  # Of the last step that is done.
+
+    def take(self):
+        passes = self.latest = self.passes
+        self.passes = 0
+        values = {"loss": losses.take()}
+        if passes:
+            values["microbatches"] = passes
+        return values
+
+
+counts = Counts()
+session.collect(counts.take)
+
+
+def autograd_loaded(module):
+    plain = module.backward
+
+    @functools.wraps(plain)
+    def backward(*arguments, **named):
+        depth = 0
+        with session.guard("the backward pass's hook"):
+            depth, handle = _begins(module, arguments, named)
+        try:
+            return plain(*arguments, **named)
+        finally:
+            if depth:
+                with session.guard("the backward pass's hook"):
+                    _ends(depth, handle)
+
+    module.backward = backward
+
+
+def _begins(autograd, arguments, named):
+    if session.inside(BACKWARD):
+        # Within another: the recomputed forward pass of a checkpoint is done, and its backward pass begins.
+        return (session.enter(BACKWARD) if session.inside(RECOMPUTE) else 0), None
+    in_closure = session.inside(OPTIMIZER)
+    depth = session.enter(BACKWARD, "op/model/backward")
+    if not depth:
+        return 0, None
+    if not in_closure:
+        counts.passes += 1
+    tensor = arguments[0] if arguments else named.get("tensors")
+    if isinstance(tensor, (list, tuple)):
+        tensor = tensor[0] if tensor else None
+    if tensor is None or not tensor.requires_grad:
+        return depth, None
+    losses.add(tensor)
+    return depth, _watch_end(autograd, tensor)
+
+
+def _watch_end(autograd, tensor):
+    """Counts what comes behind the graph as communication, where there are other ranks."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+    if compiled is not None and getattr(compiled, "compiled_autograd_enabled", False):
+        return None  # It would compile the hook.
+
+    def graph_ends():
+        session.enter(COMMUNICATION, f"comm/all_reduce/{distributed.get_world_size()}")
+
+    def graph_begins(_gradient):
+        autograd.Variable._execution_engine.queue_callback(graph_ends)
+
+    return tensor.register_hook(graph_begins)
+
+
+def _ends(depth, handle):
+    if handle is not None:
+        handle.remove()
+    session.leave(depth)
+    optimizers.after_backward()

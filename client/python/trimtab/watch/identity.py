@@ -1,0 +1,47 @@
+"""Which rank this process is. Trimtab has not launched it, so its launcher's variables say it, or PyTorch does."""
+import os
+import sys
+from typing import NamedTuple, Optional
+
+# Of torchrun and those like it; srun (a shell inside an allocation has no step); Open MPI; PMIx and MPICH.
+_LAUNCHERS = (
+    (("RANK",), ("WORLD_SIZE",), ("LOCAL_RANK",), None),
+    (("SLURM_PROCID",), ("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), ("SLURM_LOCALID",), "SLURM_STEP_ID"),
+    (("OMPI_COMM_WORLD_RANK",), ("OMPI_COMM_WORLD_SIZE",), ("OMPI_COMM_WORLD_LOCAL_RANK",), None),
+    (("PMI_RANK", "PMIX_RANK"), ("PMI_SIZE",), ("MPI_LOCALRANKID",), None),
+)
+
+
+class Identity(NamedTuple):
+    rank: int = 0
+    world_size: int = 1
+    local_rank: Optional[int] = None
+    launch: int = 1
+
+
+def identity(environment=os.environ, modules=sys.modules):
+    """By torch.distributed where it is initialised, else by the launcher's variables, else the only rank."""
+    launch = (_number(environment, ("TORCHELASTIC_RESTART_COUNT",)) or 0) + 1
+    found = _launched(environment) or Identity()
+    distributed = modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        found = found._replace(rank=distributed.get_rank(), world_size=distributed.get_world_size())
+    return found._replace(launch=launch)
+
+
+def _launched(environment):
+    for ranks, sizes, places, needed in _LAUNCHERS:
+        if needed is not None and needed not in environment:
+            continue
+        rank, size = _number(environment, ranks), _number(environment, sizes)
+        if rank is not None and size is not None and rank < size:
+            return Identity(rank, size, _number(environment, places))
+    return None
+
+
+def _number(environment, names):
+    for name in names:
+        text = environment.get(name, "")
+        if text.isascii() and text.isdigit():
+            return int(text)
+    return None

@@ -1,0 +1,31 @@
+"""Which function is called when a module has been imported: module name -> (module of ours, its function).
+
+The function is called once with the module, right after its code has run, in the importing thread. It must return at
+once. What it raises is said once and passed over. Our module is imported only then.
+"""
+_WATCH = "trimtab.watch."
+
+MODULES = {
+    "torch": (_WATCH + "compilation", "torch_loaded"),
+    "torch.autograd": (_WATCH + "backward", "autograd_loaded"),
+    "torch.optim.optimizer": (_WATCH + "optimizers", "optimizer_loaded"),
+    "torch.cuda.amp.grad_scaler": (_WATCH + "optimizers", "scaler_loaded"),
+    "torch.amp.grad_scaler": (_WATCH + "optimizers", "scaler_loaded"),
+    "torch.nn.utils.clip_grad": (_WATCH + "optimizers", "clip_loaded"),
+    "torch.utils.data.dataloader": (_WATCH + "loaders", "dataloader_loaded"),
+    "torch.utils.checkpoint": (_WATCH + "recomputation", "checkpoint_loaded"),
+    "torch.distributed": (_WATCH + "collectives", "distributed_loaded"),
+    "torch.serialization": (_WATCH + "asides", "serialization_loaded"),
+    "torch.distributed.checkpoint.state_dict_saver": (_WATCH + "asides", "saver_loaded"),
+    "safetensors.torch": (_WATCH + "asides", "safetensors_loaded"),
+    "torch._dynamo.trace_rules": (_WATCH + "compilation", "rules_loaded"),
+    "torch._dynamo.skipfiles": (_WATCH + "compilation", "rules_loaded"),
+    "torch.export": (_WATCH + "compilation", "export_loaded"),
+    "torch.onnx": (_WATCH + "compilation", "export_loaded"),
+    "deepspeed.runtime.activation_checkpointing.checkpointing": (_WATCH + "recomputation", "function_loaded"),
+    "deepspeed.runtime.engine": (_WATCH + "deepspeed", "engine_loaded"),
+    "deepspeed.runtime.pipe.engine": (_WATCH + "deepspeed", "pipeline_loaded"),
+    "megatron.core.tensor_parallel.random": (_WATCH + "recomputation", "function_loaded"),
+    "megatron.training.training": (_WATCH + "megatron", "training_loaded"),
+    "megatron.training": (_WATCH + "megatron", "training_loaded"),
+}
