@@ -8,10 +8,10 @@ from .session import session
 
 def rules_loaded(module):
     """The compiler's list of folders that it does not trace: ours is one, but for traced.py, which it must."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py") and name != "traced.py":
-            module.add(os.path.join(folder, name))
+    for name in sorted(os.listdir(os.path.dirname(os.path.abspath(__file__)))):
+        stem, suffix = os.path.splitext(name)
+        if suffix == ".py" and stem not in ("__init__", "traced"):
+            module.add(f"{__package__}.{stem}")
 
 
 def torch_loaded(module):
