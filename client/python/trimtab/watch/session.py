@@ -12,6 +12,7 @@ import threading
 import time
 
 from .account import NAMES, Account
+from .traced import marks
 
 
 class NoRanges:
@@ -85,7 +86,15 @@ class Session:
             if thread is not None or self._off:
                 return 0
             self._trains_here()
+        if marks.stepped:
+            self._compiled_step()
         return self._account.enter(part, name, payload)
+
+    def _compiled_step(self):
+        """Compiled code has done an optimizer's step, some time before this moment: the step ends here."""
+        marks.stepped = False
+        self.begins()
+        self.ends("optimizers")
 
     def leave(self, depth):
         if depth and self._thread == threading.get_ident():

@@ -7,30 +7,38 @@ BLOCKS_MAX = 10_000_000
 
 
 def roots(torch, optimizers):
-    """The outermost modules around the parameters of these, the largest first; none where there is too much to look through."""
+    """The outermost modules around the parameters of these, the largest first; none where there is too much to look through.
+    Without optimizers (compiled code has called them) all that there are count."""
     if sys.getallocatedblocks() > BLOCKS_MAX:
         return []
+    optimizers = optimizers or list(_alive(torch.optim.Optimizer))
     wanted = {id(parameter) for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]}
     parents, owners = {}, []
-    for module in _modules(torch):
+    for module in _alive(torch.nn.Module, torch.jit.ScriptModule):
         fields = module.__dict__
         for child in (fields.get("_modules") or {}).values():
             if child is not None:
                 parents.setdefault(id(child), []).append(module)
         if any(id(parameter) in wanted for parameter in (fields.get("_parameters") or {}).values()):
             owners.append(module)
-    return sorted(_outermost(owners, parents), key=lambda module: -parameters(module))
+    found = sorted(_outermost(owners, parents), key=lambda module: -parameters(module))
+    return [module for module in found if not _is_graph(module)] or found
 
 
-def _modules(torch):
-    """All modules that are alive, but for TorchScript's."""
+def _is_graph(module):
+    """The compiler's own: it holds the same parameters as the module that it was made of."""
+    return any(kind.__module__.startswith("torch.fx.") for kind in type(module).__mro__)
+
+
+def _alive(wanted, unwanted=()):
+    """All objects of a class. Their types are asked, for asking an object may run code of its own."""
     kinds = {}
     for thing in gc.get_objects():
         kind = type(thing)
-        wanted = kinds.get(kind)
-        if wanted is None:
-            wanted = kinds[kind] = issubclass(kind, torch.nn.Module) and not issubclass(kind, torch.jit.ScriptModule)
-        if wanted:
+        counts = kinds.get(kind)
+        if counts is None:
+            counts = kinds[kind] = issubclass(kind, wanted) and not issubclass(kind, unwanted)
+        if counts:
             yield thing
 
 
