@@ -23,6 +23,7 @@ SLACK_NS = 1_000_000
 START = """
 import os, sys, time
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
@@ -150,7 +151,7 @@ class WatchedJobTest(unittest.TestCase):
             own = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else common
             processes.append(subprocess.Popen([*python, script, *arguments], env=own, cwd=self.folder, text=True,
                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-        said = [process.communicate(timeout=120) for process in processes]
+        said = [process.communicate(timeout=300) for process in processes]
         agent.close()
         job = Job([process.returncode for process in processes], "".join(out for out, _ in said),
                   "".join(error for _, error in said), agent.connections)

@@ -15,6 +15,7 @@ from .preparations import Preparations
 from .ranges import Ranges
 
 INBOX_MAX = 256
+WATCHED_POLL_S = 0.05  # A watched rank is told nothing, so its frames may wait so long for those behind them.
 
 
 def connect(step=0, phases=None):
@@ -84,6 +85,8 @@ class Client:
         self._world_size = watched.world_size if watched else _integer(environment.get("TRIMTAB_WORLD_SIZE"), 1)
         self._facts = {}
         self._facts_connection = 0  # The number of the connection that they were told on.
+        self._clock = clock
+        self._served = float("-inf")
         self._step = 0
         self._start = {}
         self._stop_step = None
@@ -249,13 +252,15 @@ class Client:
     def _send(self, message, important=False):
         if self._connection is not None:
             self._connection.send(message, important)
-            self._poll()
+            if self._watched is None or important or self._clock() - self._served >= WATCHED_POLL_S:
+                self._poll()
 
     @_contained
     def _poll(self):
         """Serve the socket. Messages wait for next_plan(), which brings the means to judge them."""
         if self._connection is None:
             return
+        self._served = self._clock()
         self._inbox += self._connection.poll()
         if self._facts and self._connection.connected and self._facts_connection != self._connection.connected_count:
             self._facts_connection = self._connection.connected_count

@@ -13,6 +13,7 @@ from .session import session
 _SHARE = 0.005  # Of a step.
 _UNSEEN = 2.0  # Calling a hook takes about as long again as what it does.
 _STEPS = 3
+_LATER_STEPS = 64
 _LEVEL = 2  # A layer's range in its part: that of the whole pass is the first.
 
 
@@ -21,6 +22,7 @@ class Layers:
         self._handles = []
         self._ns = 0
         self._steps = 0
+        self._window = _STEPS
         self._began = 0
 
     def start(self, tracked):
@@ -44,13 +46,17 @@ class Layers:
         self._ns += time.perf_counter_ns() - since
 
     def _judge(self, _number):
+        """After the first few steps, and then now and again: a job's first steps are its longest."""
         self._steps += 1
-        if self._steps < _STEPS:
+        if self._steps < self._window:
             return True
-        if self._ns * _UNSEEN > _SHARE * (time.perf_counter_ns() - self._began):
+        now = time.perf_counter_ns()
+        cheap = self._ns * _UNSEEN <= _SHARE * (now - self._began)
+        self._began, self._ns, self._steps, self._window = now, 0, 0, _LATER_STEPS
+        if not cheap:
             for handle in self._handles:
                 handle.remove()
-        return False
+        return cheap
 
 
 class _Layer:
