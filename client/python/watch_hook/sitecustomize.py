@@ -1,4 +1,5 @@
-"""Found by Python at its start, because `trimtab run` puts this folder first in PYTHONPATH. It waits for `import torch`.
+"""Found by Python at its start, because `trimtab run` puts this folder first in PYTHONPATH. It waits for `import torch`,
+or for a framework that is going to do so.
 
 Then, and only then, trimtab.watch is loaded. The user's own sitecustomize, which this one hides, runs as it would.
 Any Python may come here, so there is nothing in it that is new, and nothing is imported that is not there already.
@@ -6,15 +7,16 @@ Any Python may come here, so there is nothing in it that is new, and nothing is 
 import os
 import sys
 
+_AWAITED = ("torch", "transformers", "accelerate", "lightning", "pytorch_lightning", "deepspeed", "megatron")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class _Torch(object):
-    """Asked for each module first. Makes way for trimtab.watch when PyTorch is looked for."""
+    """Asked for each module first. Makes way for trimtab.watch when PyTorch or a framework on it is looked for."""
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name != "torch":
+        if name not in _AWAITED:
             return None
         try:
             place = sys.meta_path.index(cls)

@@ -36,6 +36,8 @@ class Account:
         self._ranges = ranges
 
     def enter(self, part, name=None, payload=0):
+        if self._parts and self._parts[-1] == ASIDE:
+            part = ASIDE  # An evaluation's batches and passes are it.
         stale = _STALE.get(part)
         if stale is not None:
             while self._parts and self._parts[-1] in stale:

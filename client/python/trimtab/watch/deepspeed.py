@@ -49,4 +49,4 @@ def pipeline_loaded(module):
 def _take_over():
     session.begins()
     session.take_over(_WHO)
-    facts.by_framework["framework"] = _WHO
+    facts.made_with(_WHO)

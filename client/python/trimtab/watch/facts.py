@@ -7,7 +7,7 @@ from .loaders import batches
 from .memory import memory
 from .modules import modules
 from .recomputation import repeated
-from .session import session
+from .session import outer, session
 
 _EVERY_S = 5.0  # How often it is looked at again.
 _MEMORY_EVERY_S = 1.0
@@ -22,6 +22,9 @@ class Facts:
         self._told = None
         self._next = self._next_memory = 0.0
         self.memory = {}
+
+    def made_with(self, framework):
+        self.by_framework["framework"] = outer(framework, self.by_framework.get("framework"))
 
     def stepped(self, _number):
         """After each step."""

@@ -15,7 +15,7 @@ class Finder(Watcher):
         super().__init__(modules, functools.partial(_hand_over, modules))
         for name in modules:
             module = sys.modules.get(name)
-            if module is not None:
+            if module is not None and not getattr(module.__spec__, "_initializing", False):
                 self._loaded(module)  # Somebody was there before us.
 
 

@@ -7,17 +7,23 @@ from .session import session
 
 
 class Batches:
-    """What the step under way has taken: from loaders, or, where there is none, what went into the model."""
+    """What the step under way has taken: as its framework gave it, or from loaders, or what went into the model."""
 
     def __init__(self):
         self.loader = lambda: None  # The iterator that gave the last batch.
         self.sequence_length = 0
-        self._of_loader = [0, 0]  # Samples and tokens.
+        self._given = [0, 0]  # Samples and tokens.
+        self._of_loader = [0, 0]
         self._of_model = [0, 0]
+        self._last = None  # What was added last, to which sums.
 
     def loaded(self, batch, iterator):
         self._add(self._of_loader, batch)
         self.loader = weakref.ref(iterator)
+
+    def given(self, batch):
+        """A framework hands the batch to training. It may have loaded it long before."""
+        self._add(self._given, batch)
 
     def computed(self, inputs):
         self._add(self._of_model, inputs)
@@ -27,14 +33,26 @@ class Batches:
         if tensor is None or not tensor.dim():
             return
         shape = tensor.shape
-        sums[0] += int(shape[0])
+        tokens = 0
         if len(shape) == 2 and not tensor.is_floating_point() and shape[1] > 1:
             self.sequence_length = int(shape[1])
-            sums[1] += tensor.numel()
+            tokens = tensor.numel()
+        self._last = sums, int(shape[0]), tokens
+        sums[0] += int(shape[0])
+        sums[1] += tokens
+
+    def evaluated(self):
+        """The last batch went through the model without gradients: it is not trained on."""
+        if self._last is not None:
+            (sums, samples, tokens), self._last = self._last, None
+            sums[0] -= samples
+            sums[1] -= tokens
 
     def take(self):
-        samples, tokens = self._of_loader if self._of_loader[0] else self._of_model
-        self._of_loader, self._of_model = [0, 0], [0, 0]
+        self._last = None
+        taken = (self._given, self._of_loader, self._of_model)
+        samples, tokens = next((sums for sums in taken if sums[0]), (0, 0))
+        self._given, self._of_loader, self._of_model = [0, 0], [0, 0], [0, 0]
         return {name: value for name, value in (("count", samples), ("tokens", tokens)) if value}
 
 
@@ -75,7 +93,7 @@ def dataloader_loaded(module):
             batch = plain_next(self)
         finally:
             session.leave(depth)
-        if depth and torch.is_grad_enabled():
+        if depth and torch.is_grad_enabled() and not session.inside(ASIDE):
             with session.guard("the loader's hook"):
                 batches.loaded(batch, self)
         return batch

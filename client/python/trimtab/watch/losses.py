@@ -16,6 +16,7 @@ class Losses:
         self._values = []
         self._on_device = None
         self._divided = False
+        self.are_shares = False  # A framework divides a step's loss among its microbatches.
         self._buffer = self._event = None
 
     def unscaled(self, scale):
@@ -41,7 +42,7 @@ class Losses:
         if tensor.numel() != 1:
             return
         function = tensor.grad_fn
-        self._divided = function is not None and function.name() in _DIVIDED
+        self._divided = self.are_shares or (function is not None and function.name() in _DIVIDED)
         kind = tensor.device.type
         if kind == "cpu":
             self._values.append(tensor.item())

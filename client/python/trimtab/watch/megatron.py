@@ -18,7 +18,7 @@ class Told:
 def _connect(step):
     session.begins(step)
     session.take_over(_WHO)
-    facts.by_framework["framework"] = _WHO
+    facts.made_with(_WHO)
     return Told()
 
 

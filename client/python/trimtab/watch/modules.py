@@ -41,6 +41,8 @@ class Root:
             return
         trains = self._torch.is_grad_enabled() or module.training
         self._depth = session.enter(FORWARD if trains else ASIDE, f"op/{self._name}/forward" if trains else None)
+        if not trains and self._depth and self._first:
+            batches.evaluated()
         if trains and self._depth and self._first:
             self.dtype = _autocast(self._torch)
             for values in inputs:

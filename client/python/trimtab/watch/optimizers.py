@@ -65,7 +65,7 @@ def after(depth, optimizer):
     if not depth:
         return
     session.leave(depth)
-    if not session.knows_ends("optimizers") or not ends.stepped(optimizer):
+    if not ends.stepped(optimizer) or not session.knows_ends("optimizers"):
         return
     if session.inside(BACKWARD):
         _late.append(True)

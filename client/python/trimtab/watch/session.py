@@ -14,6 +14,14 @@ import time
 from .account import BACKWARD, NAMES, RECOMPUTE, Account
 from .traced import marks
 
+# Those that call one another, the outermost first. That one knows where a step ends, and its settings are the user's.
+FRAMEWORKS = ("transformers", "lightning", "accelerate", "megatron", "deepspeed")
+
+
+def outer(framework, other):
+    """The one that calls the other, which may be none."""
+    return min(framework, other or framework, key=FRAMEWORKS.index)
+
 
 _TOLD = tuple(f"{name}_ns" for name in NAMES[1:])  # All but what is left of the step.
 
@@ -149,8 +157,8 @@ class Session:
         return (self._knows_ends or "optimizers") == who
 
     def take_over(self, who):
-        """From now on only ends(who) ends steps. The last to take over knows best: it calls the others."""
-        self._knows_ends = who
+        """From now on only ends(who) ends steps, but for a framework around it that has taken over."""
+        self._knows_ends = outer(who, self._knows_ends)
 
     def tell(self, **values):
         """Of the step under way, by who knows better than the hooks: loss, gradient_norm, count, tokens, microbatches."""

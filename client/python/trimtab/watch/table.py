@@ -28,4 +28,12 @@ MODULES = {
     "megatron.core.tensor_parallel.random": (_WATCH + "recomputation", "function_loaded"),
     "megatron.training.training": (_WATCH + "megatron", "training_loaded"),
     "megatron.training": (_WATCH + "megatron", "training_loaded"),
+    "transformers.trainer_callback": (_WATCH + "transformers", "callbacks_loaded"),
+    "transformers.trainer": (_WATCH + "transformers", "trainer_loaded"),
+    "accelerate.accelerator": (_WATCH + "accelerate", "accelerator_loaded"),
+    "accelerate.data_loader": (_WATCH + "accelerate", "loaders_loaded"),
+    **{f"{package}.{name}": (_WATCH + "lightning", function)
+       for package in ("lightning.pytorch", "pytorch_lightning")
+       for name, function in (("loops.optimization.automatic", "automatic_loaded"), ("loops.optimization.manual", "manual_loaded"),
+                              ("loops.evaluation_loop", "evaluation_loaded"), ("trainer.trainer", "trainer_loaded"))},
 }
