@@ -87,11 +87,12 @@ std::uint64_t random_seed() {
 Status RankLedger::put(const LedgerRank& rank) {
   return database_->execute(
       "INSERT OR REPLACE INTO ranks (job, variant, rank, launch, epoch, pid, start_time, said_bye, ended, exit_code, "
-      "signal) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "signal, watched_world_size) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {rank.id.job, rank.id.variant, std::int64_t{rank.id.rank}, static_cast<std::int64_t>(rank.launch),
        static_cast<std::int64_t>(rank.epoch), std::int64_t{rank.pid}, static_cast<std::int64_t>(rank.start_time),
-       std::int64_t{rank.said_bye}, std::int64_t{rank.ended}, std::int64_t{rank.exit_code}, std::int64_t{rank.signal}});
+       std::int64_t{rank.said_bye}, std::int64_t{rank.ended}, std::int64_t{rank.exit_code}, std::int64_t{rank.signal},
+       std::int64_t{rank.watched_world_size}});
 }
 
 Status RankLedger::forget_old() {
@@ -106,11 +107,15 @@ Status RankLedger::forget_ended(const std::string& job) {
   return database_->execute("DELETE FROM ranks WHERE ended = 1 AND job = ?", {job});
 }
 
+Status RankLedger::forget_ended_watched() {
+  return database_->execute("DELETE FROM ranks WHERE ended = 1 AND watched_world_size > 0");
+}
+
 Result<std::vector<LedgerRank>> RankLedger::all() const {
   TRIMTAB_TRY(
       const auto rows,
-      database_->query("SELECT job, variant, rank, launch, epoch, pid, start_time, said_bye, ended, exit_code, signal "
-                       "FROM ranks ORDER BY job, variant, rank"));
+      database_->query("SELECT job, variant, rank, launch, epoch, pid, start_time, said_bye, ended, exit_code, signal, "
+                       "watched_world_size FROM ranks ORDER BY job, variant, rank"));
   std::vector<LedgerRank> ranks;
   for (const auto& row : rows) {
     LedgerRank rank;
@@ -123,6 +128,7 @@ Result<std::vector<LedgerRank>> RankLedger::all() const {
     rank.ended = as_integer(row[8]) != 0;
     rank.exit_code = static_cast<std::int32_t>(as_integer(row[9]));
     rank.signal = static_cast<std::int32_t>(as_integer(row[10]));
+    rank.watched_world_size = static_cast<std::uint32_t>(as_integer(row[11]));
     ranks.push_back(rank);
   }
   return ranks;

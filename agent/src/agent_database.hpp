@@ -45,7 +45,7 @@ using BeforeRenewal = std::function<Status(const std::string& instance, std::uin
 // A unique number for this start of this program.
 [[nodiscard]] std::uint64_t random_seed();
 
-// The ranks this agent has launched, on disk: after its own death it knows them again. One owner thread.
+// The ranks this agent looks after, on disk: after its own death it knows them again. One owner thread.
 struct LedgerRank {
   RankIdentity id;
   std::uint64_t launch = 0;
@@ -56,6 +56,10 @@ struct LedgerRank {
   bool ended = false;
   std::int32_t exit_code = 0;
   std::int32_t signal = 0;
+  // Of a job that its user launched: it is watched, and nothing else. 0 = this agent has launched it.
+  std::uint32_t watched_world_size = 0;
+
+  [[nodiscard]] bool is_watched() const { return watched_world_size > 0; }
 };
 
 class RankLedger {
@@ -70,6 +74,7 @@ class RankLedger {
   [[nodiscard]] Status forget_old();
   [[nodiscard]] Status forget_ended();  // all of them
   [[nodiscard]] Status forget_ended(const std::string& job);
+  [[nodiscard]] Status forget_ended_watched();
 
  private:
   Database* database_;

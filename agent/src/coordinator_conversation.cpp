@@ -224,6 +224,7 @@ void say_running(const LedgerRank& rank, wire::Hello& hello) {
   running.set_launch(rank.launch);
   running.set_epoch(rank.epoch);
   running.set_variant(rank.id.variant);
+  running.set_watched(rank.is_watched());
 }
 
 }  // namespace
@@ -232,6 +233,7 @@ void say_ranks(const std::vector<LedgerRank>& ranks, wire::Hello& hello) {
   std::map<std::string, std::uint64_t> launches;
   for (const LedgerRank& rank : ranks) {
     if (!rank.ended) say_running(rank, hello);
+    if (rank.is_watched()) continue;  // its launches are numbered by its user
     std::uint64_t& latest = launches[rank.id.job];
     latest = std::max(latest, rank.launch);
   }

@@ -134,14 +134,18 @@ Status StateStore::save_timelines(std::int64_t run, const std::string& json) {
   return database_.execute("UPDATE jobs SET timelines = ? WHERE run = ?", {json, run});
 }
 
+Status StateStore::save_card(std::int64_t run, const std::string& json) {
+  return database_.execute("UPDATE jobs SET card = ? WHERE run = ?", {json, run});
+}
+
 Result<std::vector<StoredJob>> StateStore::latest_jobs(std::vector<std::string>& unreadable) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, name, state, timelines FROM jobs WHERE run IN "
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, name, state, timelines, card FROM jobs WHERE run IN "
                                                "(SELECT MAX(run) FROM jobs GROUP BY name) ORDER BY run"));
   std::vector<StoredJob> jobs;
   for (const Row& row : rows) {
     auto state = parse_tuning_state(as_text(row[2]));
     if (state.ok()) {
-      jobs.push_back({as_integer(row[0]), std::move(state).value(), as_text(row[3])});
+      jobs.push_back({as_integer(row[0]), std::move(state).value(), {as_text(row[3]), as_text(row[4])}});
     } else {
       unreadable.push_back(as_text(row[1]) + ": " + state.error().message);
     }

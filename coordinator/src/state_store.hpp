@@ -41,10 +41,16 @@ struct StoredAudit {
   AuditEntry audit;
 };
 
+// Of a run, beside its state.
+struct StoredDocuments {
+  std::string timelines_json = "{}";
+  std::string card_json = {};  // empty: none yet
+};
+
 struct StoredJob {
   std::int64_t run = 0;
   TuningState state;
-  std::string timelines_json;
+  StoredDocuments documents;
 };
 
 struct StoredEvent {
@@ -94,6 +100,7 @@ class StateStore {
   [[nodiscard]] Status save(std::int64_t run, const TuningState& state, const Transition& transition,
                             std::int64_t now_ns);
   [[nodiscard]] Status save_timelines(std::int64_t run, const std::string& json);
+  [[nodiscard]] Status save_card(std::int64_t run, const std::string& json);
 
   // Each name's latest run. A job that cannot be read is left out and named in `unreadable`.
   [[nodiscard]] Result<std::vector<StoredJob>> latest_jobs(std::vector<std::string>& unreadable) const;

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <map>
 #include <string>
 
 using namespace trimtab::inject;
@@ -33,6 +34,35 @@ TEST_CASE("a rank is a number that is not negative, or unknown") {
   CHECK(parse_rank("4095") == 4095);
   for (const char* wrong : {"", "-1", "1x", "rank", "99999999999999999999"}) CHECK(parse_rank(wrong) == -1);
   CHECK(parse_rank(nullptr) == -1);
+}
+
+namespace {
+
+std::map<std::string, std::string> surroundings;
+
+char* from_surroundings(const char* name) {
+  const auto found = surroundings.find(name);
+  return found == surroundings.end() ? nullptr : found->second.data();
+}
+
+Settings watched(std::map<std::string, std::string> environment) {
+  surroundings = std::move(environment);
+  Settings settings;
+  become_watched(settings, from_surroundings);
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("a process that its user launched is the rank that its launcher says") {
+  CHECK(watched({}).rank == 0);
+  CHECK(watched({}).launch == 1);
+  CHECK(watched({{"RANK", "3"}, {"SLURM_PROCID", "5"}}).rank == 3);
+  CHECK(watched({{"RANK", ""}, {"SLURM_PROCID", "5"}}).rank == 5);
+  CHECK(watched({{"OMPI_COMM_WORLD_RANK", "2"}}).rank == 2);
+  CHECK(watched({{"PMI_RANK", "1"}}).rank == 1);
+  CHECK(watched({{"PMIX_RANK", "4"}}).rank == 4);
+  CHECK(watched({{"RANK", "3"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}).launch == 3);
 }
 
 TEST_CASE("ring slots are a power of two within bounds") {

@@ -67,6 +67,7 @@ class SimulatedRanks::Watch final : public agent::WatchedProcess {
   void signal_group(int) const override { ranks_.signal(pid_); }
   void kill_all() override { ranks_.signal(pid_); }
   void end_group_with_it() override {}
+  void leave_group() override {}
 
  private:
   SimulatedRanks& ranks_;

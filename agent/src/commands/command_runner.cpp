@@ -66,7 +66,7 @@ bool is_reached(const wire::Command& command, const wire::Kill& kill) {
 
 // The plan as the job's target reads it; the coordinator puts the model into such a job.
 Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
-  if (job.target.empty()) return {};
+  if (job.target.empty() || asked.plan_json().empty()) return {};
   TRIMTAB_TRY(const Model model, parse_model(job.model_json, "the job's model"));
   TRIMTAB_TRY(const Plan plan, parse_plan(asked.plan_json(), "the launch's plan"));
   TRIMTAB_TRY(ExportedPlan exported, export_plan(plan, model, job.target));
@@ -228,7 +228,7 @@ Status CommandRunner::launch(const wire::Command& command) {
   }
   const Scratch scratch(surroundings_.state, job.name, asked.variant());
   TRIMTAB_TRY_STATUS(scratch.create());
-  TRIMTAB_TRY_STATUS(write_file(scratch.plan(asked.epoch()), asked.plan_json()));
+  if (!asked.plan_json().empty()) TRIMTAB_TRY_STATUS(write_file(scratch.plan(asked.epoch()), asked.plan_json()));
   TRIMTAB_TRY_STATUS(surroundings_.jobs.remember_job(job));
   const auto named = named_ranks(asked, job);
   TRIMTAB_TRY_STATUS(surroundings_.ranks.refuse_running(named));
@@ -300,7 +300,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
                                                           const Scratch& scratch) const {
   RankLaunch launch;
   launch.node = surroundings_.places.node;
-  launch.plan_path = scratch.plan(asked.epoch());
+  if (!asked.plan_json().empty()) launch.plan_path = scratch.plan(asked.epoch());
   launch.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
   launch.scratch = scratch.path();
   launch.memory_limit = device_memory(job, surroundings_.memory);

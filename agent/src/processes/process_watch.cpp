@@ -60,7 +60,7 @@ void ProcessWatch::kill_all() {
 void ProcessWatch::readable() {
   end_ = look(descriptor_.get());
   watch_ = {};
-  if (!end_group_ && end_.clean()) return finish();
+  if (leave_group_ || (!end_group_ && end_.clean())) return finish();
   signal_group(SIGKILL);
   await_members();
 }

@@ -35,14 +35,16 @@ class WatchedProcess {
   virtual void kill_all() = 0;
   // Also a clean end kills the rest of the group.
   virtual void end_group_with_it() = 0;
+  // What it leaves is its user's: nothing is killed, however it ends.
+  virtual void leave_group() = 0;
 };
 
 class ProcessWatch final : public WatchedProcess {
  public:
   // `ended` is called once, on the loop; it may destroy the watch. What is left of the process's group is killed first
-  // unless it ended cleanly: a rank that crashed leaves no data loaders behind, nor one whose container's starter was
-  // ended its own process. What was killed is awaited, for its memory and its device are free only then; not for ever,
-  // since a driver or a file server can hold it.
+  // unless it ended cleanly or leave_group() was called: a rank that crashed leaves no data loaders behind, nor one
+  // whose container's starter was ended its own process. What was killed is awaited, for its memory and its device are
+  // free only then; not for ever, since a driver or a file server can hold it.
   [[nodiscard]] static Result<std::unique_ptr<ProcessWatch>> start(net::EventLoop& loop, pid_t pid,
                                                                    std::function<void(const ProcessEnd&)> ended);
   ProcessWatch(const ProcessWatch&) = delete;
@@ -51,6 +53,7 @@ class ProcessWatch final : public WatchedProcess {
   void signal_group(int number) const override { ::kill(-pid_, number); }
   void kill_all() override;
   void end_group_with_it() override { end_group_ = true; }
+  void leave_group() override { leave_group_ = true; }
 
  private:
   struct Member {
@@ -70,6 +73,7 @@ class ProcessWatch final : public WatchedProcess {
   Descriptor descriptor_;
   std::function<void(const ProcessEnd&)> ended_;
   bool end_group_ = false;
+  bool leave_group_ = false;
   net::EventLoop::Watch watch_;
   std::vector<pid_t> apart_;  // killed with it, of other groups
   // From the process's end on.

@@ -58,7 +58,13 @@ void LaunchedRanks::remove_old_tables(const std::string& path) const {
 Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const {
   for (const auto& start : ranks) {
     const auto found = ranks_.find(start.id);
-    if (found == ranks_.end() || !found->second.is_active() || found->second.entry.launch == start.launch) continue;
+    if (found == ranks_.end() || !found->second.is_active()) continue;
+    if (found->second.entry.is_watched()) {
+      return unavailable(fmt::format("{} runs already, as process {}, and was launched by its user. End it, or give the "
+                                     "job another name",
+                                     describe(start.id), found->second.entry.pid));
+    }
+    if (found->second.entry.launch == start.launch) continue;
     return unavailable(fmt::format("{} of launch {} still runs (pid {}). Kill it before launch {}", describe(start.id),
                                    found->second.entry.launch, found->second.entry.pid, start.launch));
   }
@@ -67,7 +73,7 @@ Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const 
 
 bool LaunchedRanks::has_started(const RankStart& start) const {
   const auto found = ranks_.find(start.id);
-  return found != ranks_.end() && found->second.entry.launch == start.launch;
+  return found != ranks_.end() && !found->second.entry.is_watched() && found->second.entry.launch == start.launch;
 }
 
 Status LaunchedRanks::start(const std::vector<RankStart>& ranks, bool fresh) {
@@ -109,7 +115,7 @@ LaunchedRanks::Rank* LaunchedRanks::rank_of(const Slot& slot) {
   std::uint32_t place = 0;
   for (auto& [id, rank] : ranks_) {
     const bool of_launch = id.job == slot.job && id.variant == slot.variant && rank.entry.launch == slot.launch;
-    if (of_launch && place++ == slot.local_rank) return &rank;
+    if (of_launch && !rank.entry.is_watched() && place++ == slot.local_rank) return &rank;
   }
   return nullptr;
 }
@@ -180,6 +186,7 @@ Status LaunchedRanks::watch(Rank& rank) {
   TRIMTAB_TRY(rank.watch, processes_->watch(rank.entry.pid, [this, id = rank.entry.id](const ProcessEnd& end) {
     process_ended(id, end);
   }));
+  if (rank.entry.is_watched()) rank.watch->leave_group();
   return {};
 }
 
@@ -193,7 +200,7 @@ void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end)
   remember(rank.entry);
   spdlog::info("{} (pid {}) {}", describe(id), rank.entry.pid, describe(end));
   ended_(LedgerRank(rank.entry));
-  remove_old_tables(scratch(id).path());
+  if (!rank.entry.is_watched()) remove_old_tables(scratch(id).path());
   settle_endings();
 }
 
@@ -218,7 +225,7 @@ void LaunchedRanks::end(const std::string& job, const std::string& variant, std:
   std::vector<RankIdentity> ids;
   for (const auto& [id, rank] : ranks_) {
     const bool meant = id.job == job && id.variant == variant && (launch == 0 || rank.entry.launch <= launch);
-    if (meant && rank.is_active()) ids.push_back(id);
+    if (meant && rank.may_be_ended()) ids.push_back(id);
   }
   end_these(std::move(ids), grace, std::move(done));
 }
@@ -226,7 +233,7 @@ void LaunchedRanks::end(const std::string& job, const std::string& variant, std:
 void LaunchedRanks::end_all(Nanoseconds grace, std::function<void()> done) {
   std::vector<RankIdentity> ids;
   for (const auto& [id, rank] : ranks_) {
-    if (rank.is_active()) ids.push_back(id);
+    if (rank.may_be_ended()) ids.push_back(id);
   }
   end_these(std::move(ids), grace, std::move(done));
 }
@@ -274,7 +281,7 @@ void LaunchedRanks::settle_endings() {
 
 std::optional<LedgerRank> LaunchedRanks::find(const std::string& job, std::uint32_t number, pid_t pid) const {
   for (const auto& [id, rank] : ranks_) {
-    if (id.job != job || id.rank != number || !rank.watch) continue;
+    if (id.job != job || id.rank != number || !rank.watch || rank.entry.is_watched()) continue;
     if (processes_->belongs_to(pid, rank.entry.pid)) return rank.entry;
   }
   return std::nullopt;
@@ -317,7 +324,7 @@ std::size_t LaunchedRanks::running() const {
 
 void LaunchedRanks::bound_logs(Bytes limit) const {
   for (const auto& [id, rank] : ranks_) {
-    if (rank.watch) bound_log(scratch(id).log(id.rank), limit);
+    if (rank.watch && !rank.entry.is_watched()) bound_log(scratch(id).log(id.rank), limit);
   }
 }
 

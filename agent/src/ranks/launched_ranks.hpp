@@ -2,7 +2,9 @@
 
 // The ranks this agent started: starting, watching, ending them, and knowing them again after its own death. A rank
 // outlives the agent. Where a scheduler starts the ranks, they are awaited: a process that the scheduler started on
-// this node (a slot) asks for its rank, is told what to run, and is that rank from then on. Loop thread only.
+// this node (a slot) asks for its rank, is told what to run, and is that rank from then on.
+// Beside them the ranks of watched jobs, which their users launched (watched_ranks.cpp): known, and their end noticed,
+// but never ended, launched again or told anything. Loop thread only.
 
 #include "agent_database.hpp"
 #include "commands/scratch.hpp"
@@ -57,13 +59,24 @@ class LaunchedRanks final {
   // its process group. An error where this launch does not await the rank here, or it cannot be written down.
   [[nodiscard]] Result<RankStart> take_slot(const Slot& slot, pid_t pid);
 
+  // A process that its user has started, and that says it is this rank of this launch. `said` has the rank, the
+  // launch and the world size. Refused where another process lives as that rank, whoever started it.
+  struct Taken {
+    LedgerRank rank;
+    bool is_new = true;  // false: this very process was known as this rank already
+  };
+  [[nodiscard]] Result<Taken> take_watched(LedgerRank said, pid_t pid);
+  // The watched rank that a process is, or belongs to.
+  [[nodiscard]] std::optional<LedgerRank> find_watched(pid_t pid) const;
+  [[nodiscard]] bool belongs_to(pid_t pid, pid_t ancestor) const { return processes_->belongs_to(pid, ancestor); }
+
   // Another coordinator numbers its launches anew: ones that have ended are not taken for its own.
   void forget_ended();
   // Ranks of a job none of which runs or is awaited.
   [[nodiscard]] Status forget(const std::string& job);
   [[nodiscard]] bool is_active(const std::string& job) const;
 
-  // SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
+  // Of those that this agent launched. SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
   // else launches up to it. No grace: SIGKILL at once, but for launchers, which have a submission to take back.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
            std::function<void()> done);
@@ -90,6 +103,7 @@ class LaunchedRanks final {
     std::optional<RankStart> awaited;       // until a slot has come for it
 
     [[nodiscard]] bool is_active() const { return watch != nullptr || awaited.has_value(); }
+    [[nodiscard]] bool may_be_ended() const { return is_active() && !entry.is_watched(); }
   };
   struct Ending {
     std::vector<RankIdentity> waiting;
@@ -104,6 +118,9 @@ class LaunchedRanks final {
   Status occupy(Rank& rank, pid_t pid, std::uint64_t start_time);
   Rank* rank_of(const Slot& slot);
   void await_no_longer(Rank& rank);
+  // In the way of a process that says it is this rank; an error where that is so.
+  [[nodiscard]] Status check_free(const LedgerRank& said, pid_t pid);
+  void bound_watched();
   Status watch(Rank& rank);
   void process_ended(const RankIdentity& id, const ProcessEnd& end);
   void settle_endings();

@@ -12,7 +12,8 @@ Environment with_job(Environment base, const Job& job) {
   return base;
 }
 
-// The job's environment may be that of a rank: what it says of another launch is not this one's.
+// The job's environment may be that of a rank: what it says of another launch is not this one's. A job without a plan
+// has none to name.
 void set_or_leave_out(Environment& environment, const std::string& name, const std::string& value) {
   environment.erase(name);
   if (!value.empty()) environment[name] = value;
@@ -74,7 +75,7 @@ Environment rank_environment(Environment base, const Job& job, const RankLaunch&
   Environment environment = launcher_environment(std::move(base), job, launch, places);
   environment["TRIMTAB_RANK"] = std::to_string(launch.rank);
   environment["TRIMTAB_LOCAL_RANK"] = std::to_string(launch.local_rank);
-  environment["TRIMTAB_PLAN"] = launch.plan_path;
+  set_or_leave_out(environment, "TRIMTAB_PLAN", launch.plan_path);
   environment["TRIMTAB_EPOCH"] = std::to_string(launch.epoch);
   set_or_leave_out(environment, "TRIMTAB_TARGET_CONFIG", launch.target_config);
   if (!places.inject_library.empty()) {

@@ -1,10 +1,12 @@
 #include "ranks/rank_frame.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "processes/printable_text.hpp"
+#include "schema/job_name.hpp"
 #include "schema/step_number.hpp"
 
 namespace trimtab::agent {
@@ -15,6 +17,10 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLargestRank = 1 << 20;
+constexpr std::int64_t kLargestWorld = 65536;       // of a watched job, as of any other that the coordinator knows
+constexpr std::int64_t kLargestLaunch = 1'000'000;  // of a watched job
+constexpr std::size_t kMaxFactBytes = 128;
+constexpr std::size_t kMostShapes = 8;
 constexpr std::size_t kMaxNameBytes = 256;
 constexpr std::size_t kMaxMessageBytes = 16 * 1024;
 // Of one frame, whose fields are a few. Each is three bytes on the wire and some fifty in memory.
@@ -70,12 +76,55 @@ class Fields {
     return printable_text(*value);
   }
 
+  bool flag_or(const char* name, bool otherwise) {
+    const auto found = json_.find(name);
+    if (found == json_.end() || found->is_null()) return otherwise;
+    if (!found->is_boolean()) return fail(name, "must be true or false"), otherwise;
+    return found->get<bool>();
+  }
+
+  // What `read` makes of the object of this name; nothing where there is none.
+  template <typename Read>
+  auto object(const char* name, const Read& read) -> std::optional<decltype(read(std::declval<Fields&>()))> {
+    const auto found = json_.find(name);
+    if (found == json_.end() || found->is_null()) return std::nullopt;
+    return element(name, *found, read);
+  }
+  template <typename Read>
+  auto list(const char* name, std::size_t most, const Read& read)
+      -> std::vector<decltype(read(std::declval<Fields&>()))> {
+    std::vector<decltype(read(std::declval<Fields&>()))> all;
+    const auto found = json_.find(name);
+    if (found == json_.end() || found->is_null()) return all;
+    if (!found->is_array() || found->size() > most) {
+      return fail(name, "must be a list of at most " + std::to_string(most)), all;
+    }
+    for (const Json& one : *found) {
+      if (auto value = element(name, one, read)) all.push_back(std::move(*value));
+    }
+    return all;
+  }
+
   void fail(const std::string& name, const std::string& what) {
     if (error_.empty()) error_ = "field '" + name + "' " + what;
+  }
+  [[nodiscard]] bool has(const char* name) const {
+    const auto found = json_.find(name);
+    return found != json_.end() && !found->is_null();
   }
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
+  template <typename Read>
+  auto element(const char* name, const Json& value, const Read& read)
+      -> std::optional<decltype(read(std::declval<Fields&>()))> {
+    if (!value.is_object()) return fail(name, "must be a JSON object"), std::nullopt;
+    Fields inside(value);
+    auto made = read(inside);
+    if (!inside.error_.empty() && error_.empty()) error_ = "in field '" + std::string(name) + "': " + inside.error_;
+    return made;
+  }
+
   std::int64_t checked(const char* name, const Json& value, std::int64_t low, std::int64_t high) {
     const bool unsigned_beyond = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kLargest};
     if (!value.is_number_integer() || unsigned_beyond || value.get<std::int64_t>() < low ||
@@ -100,22 +149,48 @@ void check_version(Fields& fields) {
     fields.fail("version", "must be 1: this agent speaks version 1 of the protocol");
 }
 
+// The job's name becomes part of paths.
+void check_watched(Fields& f, HelloFrame& hello) {
+  if (!is_job_name(hello.job)) {
+    f.fail("job", "must be 1 to 64 letters, digits, dots, dashes and underscores, not only dots");
+  }
+  const auto world_size = static_cast<std::uint32_t>(f.integer("world_size", 1, kLargestWorld));
+  if (!hello.rank || *hello.rank >= world_size) f.fail("rank", "must be less than world_size");
+  hello.local_rank = static_cast<std::uint32_t>(f.integer_or("local_rank", 0, 0, kLargestRank));
+  hello.launch = static_cast<std::uint64_t>(f.integer_or("launch", 1, 1, kLargestLaunch));
+}
+
 RankFrame read_hello(Fields& f) {
   check_version(f);
-  return HelloFrame{f.integer("pid", 1),
-                    f.text("job", kMaxNameBytes),
-                    read_rank(f),
-                    static_cast<std::uint32_t>(f.integer_or("world_size", 1, 1, kLargestRank)),
-                    f.epoch(),
-                    f.step(),
-                    f.integer_or("groups_ns", 0, 0),
-                    f.integer_or("build_ns", 0, 0)};
+  HelloFrame hello{f.integer("pid", 1),
+                   f.text("job", kMaxNameBytes),
+                   read_rank(f),
+                   static_cast<std::uint32_t>(f.integer_or("world_size", 1, 1, kLargestRank)),
+                   f.epoch(),
+                   f.step(),
+                   f.integer_or("groups_ns", 0, 0),
+                   f.integer_or("build_ns", 0, 0)};
+  hello.watched = f.flag_or("watched", false);
+  if (hello.watched) check_watched(f, hello);
+  return hello;
 }
 
 RankFrame read_ring(Fields& f) {
   check_version(f);
   return RingFrame{f.integer("pid", 1), f.text("job", kMaxNameBytes), read_rank(f),
                    static_cast<std::uint64_t>(f.integer_or("launch", 0, 0)), f.text("variant", kMaxNameBytes)};
+}
+
+wire::StepParts read_parts(Fields& f) {
+  wire::StepParts parts;
+  parts.set_data_ns(f.integer_or("data_ns", 0, 0));
+  parts.set_forward_ns(f.integer_or("forward_ns", 0, 0));
+  parts.set_backward_ns(f.integer_or("backward_ns", 0, 0));
+  parts.set_recompute_ns(f.integer_or("recompute_ns", 0, 0));
+  parts.set_optimizer_ns(f.integer_or("optimizer_ns", 0, 0));
+  parts.set_communication_ns(f.integer_or("communication_ns", 0, 0));
+  parts.set_aside_ns(f.integer_or("aside_ns", 0, 0));
+  return parts;
 }
 
 RankFrame read_step(Fields& f) {
@@ -130,7 +205,37 @@ RankFrame read_step(Fields& f) {
   step.set_peak_bytes(f.integer_or("peak_bytes", 0, 0));
   step.set_preparations(f.integer_or("preparations", 0, 0));
   step.set_not_finite(f.text("not_finite", kMaxNameBytes));
+  if (auto parts = f.object("parts", read_parts)) *step.mutable_parts() = std::move(*parts);
+  step.set_microbatches(f.integer_or("microbatches", 0, 0));
+  step.set_count(f.integer_or("count", 0, 0));
+  step.set_tokens(f.integer_or("tokens", 0, 0));
   return step;
+}
+
+Json read_shape(Fields& f) {
+  Json shape{{"kind", f.text("kind", kMaxNameBytes)}};
+  const auto known = {"linear", "conv", "attention"};
+  if (std::ranges::find(known, shape["kind"]) == std::end(known)) {
+    f.fail("kind", "must be linear, conv or attention");
+  }
+  for (const char* name : {"m", "n", "k", "count"}) shape[name] = f.integer(name, 0);
+  return shape;
+}
+
+RankFrame read_facts(Fields& f) {
+  Json facts = Json::object();
+  for (const char* name : {"framework", "torch", "device", "device_name", "dtype"}) {
+    if (f.has(name)) facts[name] = f.text(name, kMaxFactBytes);
+  }
+  for (const char* name : {"parameters", "layers", "checkpointed_layers", "batch_size", "accumulation",
+                           "sequence_length", "workers", "memory_used_bytes", "memory_total_bytes"}) {
+    if (f.has(name)) facts[name] = f.integer(name, 0);
+  }
+  if (f.has("compiled")) facts["compiled"] = f.flag_or("compiled", false);
+  if (f.has("shapes")) facts["shapes"] = f.list("shapes", kMostShapes, read_shape);
+  wire::Facts told;
+  told.set_facts_json(facts.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return told;
 }
 
 RankFrame read_ack(Fields& f) {
@@ -211,7 +316,8 @@ const std::map<std::string, Reader>& readers() {
       {"hello", read_hello},        {"ring", read_ring},          {"step", read_step},
       {"plan_ack", read_ack},       {"plan_refuse", read_refuse}, {"plan_active", read_active},
       {"plan_failed", read_failed}, {"report", read_report},      {"bye", read_bye},
-      {"slot", read_slot},          {"launcher", read_launcher},  {"submission", read_submission}};
+      {"slot", read_slot},          {"launcher", read_launcher},  {"submission", read_submission},
+      {"facts", read_facts}};
   return kReaders;
 }
 

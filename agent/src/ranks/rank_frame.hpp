@@ -23,6 +23,10 @@ struct HelloFrame {
   // Parts of what the process took to come here; 0 = not told.
   std::int64_t groups_ns = 0;
   std::int64_t build_ns = 0;
+  // Of a job that its user launched: it has a name, a rank and a world size.
+  bool watched = false;
+  std::uint32_t local_rank = 0;
+  std::uint64_t launch = 1;  // as who launched it numbers them
 };
 struct RingFrame {
   std::int64_t pid = 0;
@@ -57,8 +61,10 @@ struct ReportFrame {
   double value = 0;
 };
 // What the coordinator is told, too, is read into that message; a step without a loss has none that is a number.
-using RankFrame = std::variant<HelloFrame, RingFrame, wire::Step, wire::PlanAck, wire::PlanRefuse, wire::PlanActive,
-                               wire::PlanFailed, ReportFrame, wire::Bye, SlotFrame, LauncherFrame, SubmissionFrame>;
+// Facts are written anew: those that are known, as they must be.
+using RankFrame =
+    std::variant<HelloFrame, RingFrame, wire::Step, wire::PlanAck, wire::PlanRefuse, wire::PlanActive, wire::PlanFailed,
+                 ReportFrame, wire::Bye, SlotFrame, LauncherFrame, SubmissionFrame, wire::Facts>;
 
 // The error names the field and what it must be.
 [[nodiscard]] Result<RankFrame> parse_rank_frame(std::string_view json);

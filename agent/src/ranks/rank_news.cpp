@@ -259,10 +259,12 @@ void tell_launcher_end(const LedgerRank& launcher, const std::string& log, RankN
 
 void tell_end(const LedgerRank& rank, const std::string& log, RankNews& news) {
   if (rank.id.rank == kLauncher) return tell_launcher_end(rank, log, news);
+  // What a watched rank prints is its user's; a log of that name is an earlier job's.
+  const std::string output = rank.is_watched() ? "" : last_lines_of_file(log, kLastOutputBytes);
   wire::RankEvent event;
   event.mutable_exited()->set_exit_code(rank.exit_code);
   event.mutable_exited()->set_signal(rank.signal);
-  event.mutable_exited()->set_last_output(last_lines_of_file(log, kLastOutputBytes));
+  event.mutable_exited()->set_last_output(output);
   news.tell(rank.id, rank.launch, std::move(event));
 }
 

@@ -25,6 +25,8 @@ constexpr CounterMetric<C> kCounters[] = {
      "Times that a process' frames came faster than max_message_rate or max_byte_rate and were read later.",
      &C::delayed},
     {"processes_unknown", "Processes that this agent did not launch.", &C::unknown_processes},
+    {"watched_ranks_refused", "Processes that said to be a rank that another process is, or could not be watched.",
+     &C::refused_watched},
     {"rank_reports_left_out", "Values that ranks reported under further names than the 32 that a job may have.",
      &C::reports_left_out},
     {"processes_refused",
@@ -99,6 +101,7 @@ Status RankSessions::handle(Peer peer, Session& session, const RankFrame& frame,
 
 Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello) {
   session.greeted = true;
+  if (hello.watched) return greet_watched(peer, session, hello);
   port_.send(peer, welcome_frame(surroundings_.node));
   if (hello.rank) session.rank = surroundings_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
@@ -116,6 +119,49 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   tell(session, std::move(event));
   for (const auto& frame : relay_.missed(session.rank->id.job, hello.epoch)) port_.send(peer, frame);
   return {};
+}
+
+// The kernel says which process it is. One that cannot be the rank is told so, and stays: it need not come again.
+Status RankSessions::greet_watched(Peer peer, Session& session, const HelloFrame& hello) {
+  LedgerRank said;
+  said.id = {hello.job, "", *hello.rank};
+  said.launch = hello.launch;
+  said.watched_world_size = hello.world_size;
+  const auto taken = surroundings_.ranks.take_watched(std::move(said), session.pid);
+  if (!taken.ok()) {
+    ++counters_.refused_watched;
+    say_refused(session.pid, "is not watched", taken.error().message);
+    port_.send(peer, refused_frame(taken.error().message));
+    return {};
+  }
+  session.rank = taken->rank;
+  port_.send(peer, welcome_frame(surroundings_.node));
+  if (taken->is_new && taken->rank.is_watched()) surroundings_.news.launched(taken->rank.id);
+  bind_rings(taken->rank);
+  wire::RankEvent event;
+  auto& connected = *event.mutable_connected();
+  connected.set_pid(session.pid);
+  connected.set_epoch(hello.epoch);
+  connected.set_step(hello.step);
+  connected.set_groups_ns(hello.groups_ns);
+  connected.set_build_ns(hello.build_ns);
+  connected.set_watched_world_size(taken->rank.watched_world_size);
+  connected.set_local_rank(hello.local_rank);
+  tell(session, std::move(event));
+  return {};
+}
+
+// Those that its processes handed over before anybody could know whose they are.
+void RankSessions::bind_rings(const LedgerRank& rank) {
+  if (!rank.is_watched()) return;
+  for (auto& [peer, session] : sessions_) {
+    if (!session.is_ring || session.pid <= 0) continue;
+    const bool is_own = session.pid == rank.pid;
+    const bool of_other = session.rank.has_value();
+    if (!is_own && (of_other || !surroundings_.ranks.belongs_to(session.pid, rank.pid))) continue;
+    session.rank = rank;
+    surroundings_.rings.belongs_to(peer, surroundings_.owner(rank.id.job), rank.id);
+  }
 }
 
 // What the process is told makes it the rank: it introduces itself anew when it runs that.
@@ -153,7 +199,8 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   if (descriptor < 0) return bad_input("a ring frame must carry a descriptor");
   session.greeted = true;
   session.is_ring = true;
-  if (ring.rank) session.rank = surroundings_.ranks.find(ring.job, *ring.rank, session.pid);
+  session.rank = surroundings_.ranks.find_watched(session.pid);
+  if (ring.rank && !session.rank) session.rank = surroundings_.ranks.find(ring.job, *ring.rank, session.pid);
   // A short process has left its ring in the socket, and nothing in /proc.
   if (ring.rank && !session.rank && ring.launch > 0) {
     session.rank = surroundings_.ranks.find_ended({ring.job, ring.variant, *ring.rank}, ring.launch, session.pid);
@@ -164,7 +211,7 @@ Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& rin
   if (!attached.ok()) {
     return wrap("its record ring is refused", attached.error());
   }
-  if (session.rank) give_context(peer, session, session.rank->epoch, true);
+  if (session.rank && !session.rank->is_watched()) give_context(peer, session, session.rank->epoch, true);
   return {};
 }
 
@@ -183,6 +230,7 @@ void RankSessions::say(const Session& session, const RankFrame& frame) {
     surroundings_.ranks.runs_epoch(session.rank->id, active->epoch());
     *event.mutable_plan_active() = *active;
   }
+  if (const auto* facts = std::get_if<wire::Facts>(&frame)) *event.mutable_facts() = *facts;
   if (const auto* bye = std::get_if<wire::Bye>(&frame)) {
     surroundings_.ranks.said_bye(session.rank->id);
     *event.mutable_bye() = *bye;

@@ -1,8 +1,8 @@
 #pragma once
 
 // The training processes connected to the agent's socket: who each one is, what it says (checked), what it is told.
-// A process counts as a rank of a job only when this agent launched it; others are welcomed, their rings are folded by
-// name, and what they say goes nowhere. Loop thread only.
+// A process counts as a rank of a job when this agent launched it, or where it says that its user did (a watched job);
+// others are welcomed, their rings are folded by name, and what they say goes nowhere. Loop thread only.
 
 #include "base/log_pace.hpp"
 #include "commands/job_context.hpp"
@@ -74,6 +74,7 @@ class RankSessions final {
     std::uint64_t frames = 0;
     std::uint64_t refused_frames = 0;
     std::uint64_t unknown_processes = 0;
+    std::uint64_t refused_watched = 0;    // said to be a watched rank, and were not taken for it
     std::uint64_t refused_processes = 0;  // connections: of other users, or beyond net::LocalLimits
     std::uint64_t delayed = 0;            // times that frames came too fast
     std::uint64_t reports_left_out = 0;   // values under further names than a job may have
@@ -93,11 +94,13 @@ class RankSessions final {
     bool greeted = false;
     bool is_ring = false;
     std::optional<LedgerRank> launcher;  // where it is one
-    std::optional<LedgerRank> rank;      // where we launched it
+    std::optional<LedgerRank> rank;      // where we launched it, or watch it
   };
 
   Status handle(Peer peer, Session& session, const RankFrame& frame, int& descriptor);
   Status greet(Peer peer, Session& session, const HelloFrame& hello);
+  Status greet_watched(Peer peer, Session& session, const HelloFrame& hello);
+  void bind_rings(const LedgerRank& rank);
   Status greet_launcher(Session& session, const LauncherFrame& launcher);
   Status fill_slot(Peer peer, Session& session, const SlotFrame& slot);
   Status say_of_submission(const Session& session, const SubmissionFrame& frame);

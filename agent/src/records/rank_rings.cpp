@@ -133,6 +133,15 @@ Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOwner owner,
   return {};
 }
 
+void RankRings::belongs_to(net::LocalPeerId peer, CostOwner owner, RankIdentity rank) {
+  const auto found = rings_.find(peer);
+  if (found == rings_.end()) return;
+  collect(found->second, false);
+  collect_collectives(found->second, false);
+  found->second.owner = std::move(owner);
+  found->second.rank = std::move(rank);
+}
+
 void RankRings::set_context(net::LocalPeerId peer, std::uint64_t epoch, const FoldContext& context, bool now) {
   const auto found = rings_.find(peer);
   if (found == rings_.end()) return;

@@ -40,6 +40,8 @@ class RankRings final {
   static constexpr std::size_t kMostOfProcess = 4;
   [[nodiscard]] Status attach(net::LocalPeerId peer, int descriptor, CostOwner owner, std::optional<RankIdentity> rank,
                               pid_t process = 0);
+  // Whose the process is, known only now. What was folded before stays with the former owner.
+  void belongs_to(net::LocalPeerId peer, CostOwner owner, RankIdentity rank);
   // What the process runs in `epoch`; `now` where it does already.
   void set_context(net::LocalPeerId peer, std::uint64_t epoch, const FoldContext& context, bool now);
   // The connection has ended: what is left is drained, then the ring goes.

@@ -8,6 +8,7 @@
 #include "base/numbers.hpp"
 #include "base/units.hpp"
 #include "plans/plan_text.hpp"
+#include "schema/job_without_plan.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -151,6 +152,7 @@ std::string describe(const api::Job& job) {
   if (!job.held_by.empty()) text += "held: " + printable(job.held_by) + "\n";
   const auto incumbent = plan_of(job.incumbent.plan.value_or(api::CarriedPlan{}));
   if (incumbent) text += "incumbent: " + one_line(*incumbent) + "\n";
+  if (job.incumbent.hash == kAsLaunched) text += "runs " + std::string(kAsLaunchedText) + "\n";
   if (job.overhead.ms > 0) text += "tuning has cost " + overhead_text(job.overhead) + "\n";
   return job.trial ? text + trial_line(*job.trial) + "\n" : text;
 }

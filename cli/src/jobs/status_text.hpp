@@ -10,6 +10,9 @@
 
 namespace trimtab::cli {
 
+// What a job without a plan runs (kAsLaunched).
+inline constexpr std::string_view kAsLaunchedText = "as its user launched it";
+
 // Tuning is over and the job trains on with the plan that it keeps.
 [[nodiscard]] bool trains_on(const api::JobSummary& job);
 // Its ranks crashed too often: nothing runs until it is handed in again.

@@ -7,6 +7,7 @@
 #include "jobs/status_text.hpp"
 #include "plans/plan_text.hpp"
 #include "report/sections.hpp"
+#include "schema/job_without_plan.hpp"
 
 namespace trimtab::cli {
 
@@ -162,7 +163,14 @@ Result<ReportData> write_report(const std::string& directory, std::string_view j
   return report;
 }
 
+bool ReportData::is_as_launched() const {
+  return told.initial.hash == kAsLaunched;
+}
+
 std::string report_text(const ReportData& report) {
+  if (report.is_as_launched()) {
+    return "step              " + measured_text(report.initial.measured) + "  " + std::string(kAsLaunchedText) + "\n";
+  }
   std::string text = run_text("initial plan      ", report.initial);
   if (initial_predates_change(report)) text += "                  before the machine changed\n";
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);

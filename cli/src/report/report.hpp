@@ -47,6 +47,8 @@ struct ReportNotTried {
 
 struct ReportData {
   api::Report told;  // the plans and trials below apart
+  // It had no plan: it ran as its user launched it.
+  [[nodiscard]] bool is_as_launched() const;
   ReportRun initial;
   std::optional<ReportRun> adopted;
   std::optional<Plan> recommended;

@@ -15,6 +15,7 @@ std::string tile(const std::string& name, const std::string& value, const std::s
 }
 
 bool kept_initial(const ReportData& report) {
+  if (report.is_as_launched()) return true;
   if (!report.adopted || !report.adopted->plan || !report.initial.plan) return !report.adopted;
   return semantic_hash(*report.adopted->plan) == semantic_hash(*report.initial.plan);
 }
@@ -77,6 +78,7 @@ std::string headline(const ReportData& report) {
   if (gained_again(report)) return "Tuned again: " + format_fixed(report.told.retuned->ratio, 2) + "× faster";
   if (is_gain(report)) return format_fixed(report.told.speedup->ratio, 2) + "× faster";
   if (gained_once(report)) return gained_before(report);
+  if (report.is_as_launched()) return "As its user launched it";
   if (kept_initial(report)) return report.recommended ? "A faster plan is recommended" : "The initial plan stays";
   return report.told.compared && report.told.speedup ? "No certain gain" : "No speed-up was measured";
 }
@@ -89,6 +91,7 @@ std::string time_of(const ReportRun& run) {
 std::string lead(const ReportData& report) {
   if (!report.told.failure.empty()) return report.told.failure;
   if (!gained_again(report) && !is_gain(report) && gained_once(report)) return story(report);
+  if (report.is_as_launched()) return "A step took " + time_of(report.initial) + ". Nothing was tuned.";
   if (kept_initial(report))
     return report.told.conclusion.empty() ? "No other plan was adopted."
                                           : "Tuning ended: " + report.told.conclusion + ".";

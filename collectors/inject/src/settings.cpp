@@ -100,6 +100,17 @@ std::uint64_t parse_within(const char* text, std::uint64_t least, std::uint64_t 
   return value < least ? least : value > most ? most : value;
 }
 
+void become_watched(Settings& settings, char* (*environment)(const char*)) {
+  settings.rank = 0;
+  for (const char* name : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
+    const std::int32_t rank = parse_rank(environment(name));
+    if (rank < 0) continue;
+    settings.rank = rank;
+    break;
+  }
+  settings.launch = 1 + parse_within(environment("TORCHELASTIC_RESTART_COUNT"), 0, INT32_MAX, 0);
+}
+
 CuptiSettings read_cupti_settings() {
   CuptiSettings settings;
   const auto number = [](const char* name, std::uint64_t least, std::uint64_t most, std::uint64_t otherwise) {
@@ -131,6 +142,7 @@ Settings read_settings() {
   copy_text(settings.job, sizeof(settings.job), secure_getenv("TRIMTAB_JOB"));
   settings.rank = parse_rank(secure_getenv("TRIMTAB_RANK"));
   settings.launch = parse_within(secure_getenv("TRIMTAB_LAUNCH"), 0, INT64_MAX, 0);
+  if (settings.rank < 0 && is(secure_getenv("TRIMTAB_WATCH"), "1")) become_watched(settings, secure_getenv);
   copy_text(settings.variant, sizeof(settings.variant), secure_getenv("TRIMTAB_VARIANT"));
   settings.ring_slots = parse_ring_slots(secure_getenv("TRIMTAB_RING_SLOTS"));
   settings.cupti = read_cupti_settings();

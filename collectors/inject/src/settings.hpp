@@ -29,7 +29,7 @@ struct Settings {
   char socket_path[108] = {};  // sun_path's size, NUL included
   char job[256] = {};
   std::int32_t rank = -1;
-  std::uint64_t launch = 0;  // of the job; 0 = the agent has not launched us
+  std::uint64_t launch = 0;  // of the job; 0 = neither the agent has launched us, nor do we say that our user did
   char variant[256] = {};
   std::uint32_t ring_slots = 65536;
   CuptiSettings cupti;
@@ -42,6 +42,8 @@ Settings read_settings();
 bool usable_socket_path(const char* path);
 std::int32_t parse_rank(const char* text);
 std::uint32_t parse_ring_slots(const char* text);
+// Of a process that its user launched (TRIMTAB_WATCH=1): what its launcher says of it, else rank 0 of launch 1.
+void become_watched(Settings& settings, char* (*environment)(const char*));
 // A share between 0 and 1, both included; else the default.
 double parse_budget(const char* text);
 // A number within [least, most], which it is clamped to; `otherwise` when it is none.

@@ -272,7 +272,9 @@ void Agents::take_launches(const wire::Hello& hello, std::uint64_t believed) {
     if (!known) highest = std::max(highest, launch);
   };
   for (const wire::JobLaunch& one : hello.launches()) take(one.job(), one.launch());
-  for (const wire::RunningRank& one : hello.running()) take(one.job(), one.launch());
+  for (const wire::RunningRank& one : hello.running()) {
+    if (!one.watched()) take(one.job(), one.launch());
+  }
   if (highest == 0) return;
   const Status kept = services_.store.raise_last_launch(highest);
   if (!kept.ok()) spdlog::warn("node {} has had launch {}: {}", hello.node(), highest, kept.error().message);
@@ -398,20 +400,58 @@ bool Agents::may_tell(const Member& member, const JobRun& job, std::uint32_t ran
 // What comes late, of a launch that is over, is left out in silence.
 bool Agents::may_tell(const Member& member, const JobRun& job, const wire::RankEvent& event) {
   const TuningState& state = job.state();
-  if (event.launch() != state.launch || state.launch_epoch == 0) return false;
+  const bool was_launched = state.launch_epoch != 0 || state.watched;
+  if (event.launch() != state.launch || !was_launched) return false;
   return may_tell(member, job, event.rank(), "rank");
 }
 
 void Agents::rank_event(const Member& member, const wire::RankEvent& event) {
   ++services_.counters.rank_events;
   if (event.has_timeline()) return timeline(member, event);
+  if (event.has_facts()) return facts(member, event);
+  if (const auto rank = rank_watched(event, member)) return watched(member, *rank, event.job());
   const auto news = from_rank(event);
   if (!news) {
     ++services_.counters.frames_malformed;
     return;
   }
   JobRun* job = jobs_.find(event.job());
-  if (job != nullptr && job->active() && may_tell(member, *job, event)) job->feed(*news);
+  if (job == nullptr || !job->active() || !may_tell(member, *job, event)) return;
+  tell_card(member, *job, event);
+  job->feed(*news);
+}
+
+// Of a job that its user launched. The node is believed as to its own ranks.
+void Agents::watched(const Member& member, const RankWatched& rank, const std::string& name) {
+  const auto job = jobs_.watch(name, rank, member.tenant.empty() ? net::kEveryTenant : member.tenant,
+                               [&](const std::string& tenant) { return member.serves(tenant); });
+  if (!job.ok()) {
+    return services_.refusals.refused("job", "node " + member.node,
+                                      "rank " + std::to_string(rank.rank) + " of job " + name +
+                                          ", which its user launched, is not watched: " + job.error().message);
+  }
+  if ((*job)->is_held_elsewhere(rank)) {
+    return foreign(member, "rank", "rank " + std::to_string(rank.rank) + " of job " + name);
+  }
+  (*job)->card_connected(rank.rank, rank.node, rank.launch);
+  (*job)->feed(rank);
+}
+
+// What a trial's launch does is not the job's own.
+void Agents::tell_card(const Member& member, JobRun& job, const wire::RankEvent& event) {
+  if (!event.variant().empty()) return;
+  const std::int32_t rank = bounded(event.rank());
+  if (event.has_connected()) job.card_connected(rank, member.node, event.launch());
+  if (event.has_step()) job.card_step(rank, card_step(event.step()));
+}
+
+void Agents::facts(const Member& member, const wire::RankEvent& event) {
+  JobRun* job = jobs_.find(event.job());
+  if (job == nullptr || !job->active() || !event.variant().empty() || !may_tell(member, *job, event)) return;
+  const bool fits = event.facts().facts_json().size() <= kLongestFacts;
+  const Status taken =
+      fits ? job->card_facts(bounded(event.rank()), event.facts().facts_json()) : bad_input("too long");
+  if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
 void Agents::timeline(const Member& member, const wire::RankEvent& event) {
@@ -423,7 +463,7 @@ void Agents::timeline(const Member& member, const wire::RankEvent& event) {
 }
 
 void Agents::rank_activity(const Member& member, const wire::RankActivity& activity) {
-  const JobRun* job = jobs_.find(activity.job());
+  JobRun* job = jobs_.find(activity.job());
   if (job == nullptr || !job->active()) return;
   if (activity.ByteSizeLong() > kLargestActivity) {
     ++services_.counters.frames_malformed;
@@ -431,6 +471,9 @@ void Agents::rank_activity(const Member& member, const wire::RankActivity& activ
   }
   if (may_tell(member, *job, activity.rank(), "activity")) {
     services_.live.told(activity, member.node, services_.clock.monotonic());
+    if (const auto* const rank = services_.live.find(activity.job(), activity.rank()); rank != nullptr) {
+      if (activity.variant().empty()) job->card_activity(bounded(activity.rank()), *rank);
+    }
   }
 }
 

@@ -85,6 +85,9 @@ class Agents {
   [[nodiscard]] bool may_tell(const Member& member, const JobRun& job, std::uint32_t rank, const char* what);
   [[nodiscard]] bool may_tell(const Member& member, const JobRun& job, const wire::RankEvent& event);
   void rank_event(const Member& member, const wire::RankEvent& event);
+  void watched(const Member& member, const RankWatched& rank, const std::string& job);
+  void tell_card(const Member& member, JobRun& job, const wire::RankEvent& event);
+  void facts(const Member& member, const wire::RankEvent& event);
   void timeline(const Member& member, const wire::RankEvent& event);
   void rank_activity(const Member& member, const wire::RankActivity& activity);
   void trace_chunk(const Member& member, const wire::TraceChunk& chunk, std::string_view frame);

@@ -6,6 +6,7 @@
 
 #include "agents/peer_text.hpp"
 #include "net/tokens.hpp"
+#include "schema/job_name.hpp"
 #include "schema/step_number.hpp"
 #include "wire/agent.pb.h"
 
@@ -13,6 +14,9 @@ namespace trimtab::coordinator {
 namespace {
 
 using Body = wire::RankEvent::BodyCase;
+
+constexpr std::uint32_t kMostWatchedRanks = 65'536;
+constexpr std::uint64_t kMostWatchedLaunches = 1'000'000;
 
 // In people's words; what this release does not know of is left out.
 std::string not_finite(const std::string& told) {
@@ -109,6 +113,7 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
     case Body::kPasses:
       return passes_news(event.passes());
     case Body::kTimeline:  // no news: taken apart before
+    case Body::kFacts:
     case Body::BODY_NOT_SET:
       return std::nullopt;
   }
@@ -141,7 +146,7 @@ NodeBack node_back(const wire::Hello& hello, const std::string& job_name, std::u
     const bool of_job = rank.has_variant() && rank.variant().empty();
     back.ranks.push_back(
         {static_cast<std::int32_t>(std::min(rank.rank(), 1U << 30)), rank.launch(), rank.epoch(), of_job});
-    if (rank.launch() <= believed) back.launch = std::max(back.launch, rank.launch());
+    if (!rank.watched() && rank.launch() <= believed) back.launch = std::max(back.launch, rank.launch());
   }
   for (const wire::JobLaunch& one : hello.launches()) {
     if (one.job() == job_name && one.launch() <= believed) back.launch = std::max(back.launch, one.launch());
@@ -153,6 +158,33 @@ std::optional<FromRank> from_rank(const wire::RankEvent& event) {
   const auto news = news_of(event);
   if (!news) return std::nullopt;
   return FromRank{static_cast<std::int32_t>(std::min(event.rank(), 1U << 30)), event.launch(), *news};
+}
+
+std::optional<RankWatched> rank_watched(const wire::RankEvent& event, const Member& member) {
+  if (!event.has_connected() || event.connected().watched_world_size() == 0) return std::nullopt;
+  const std::uint32_t world_size = event.connected().watched_world_size();
+  const bool possible = world_size <= kMostWatchedRanks && event.rank() < world_size && event.launch() >= 1 &&
+                        event.launch() <= kMostWatchedLaunches && event.variant().empty() && is_job_name(event.job());
+  if (!possible) return std::nullopt;
+  return RankWatched{member.node, member.fingerprint, static_cast<std::int32_t>(event.rank()), event.launch(),
+                     static_cast<std::int32_t>(world_size)};
+}
+
+CardStep card_step(const wire::Step& told) {
+  CardStep step;
+  step.step = told.step();
+  step.wall_ns = told.wall_ns();
+  step.cpu_ns = told.cpu_ns();
+  step.microbatches = told.microbatches();
+  step.count = told.count();
+  step.tokens = told.tokens();
+  step.preparations = told.preparations();
+  step.peak_bytes = told.peak_bytes();
+  if (!told.has_parts()) return step;
+  const wire::StepParts& parts = told.parts();
+  step.parts = CardParts{parts.data_ns(),      parts.forward_ns(),       parts.backward_ns(), parts.recompute_ns(),
+                         parts.optimizer_ns(), parts.communication_ns(), parts.aside_ns()};
+  return step;
 }
 
 bool holds_rank(const TuningState& job, const std::string& node, std::uint32_t rank) {
@@ -167,7 +199,11 @@ bool has_ranks_on(const TuningState& job, const std::string& node) {
 }
 
 bool is_foreign_rank(const TuningState& job, const std::string& node, std::uint32_t rank) {
-  return !holds_rank(job, node, rank) && job.launch_epoch != 0 && job.doing != Doing::kKilling;
+  if (holds_rank(job, node, rank)) return false;
+  if (job.watched) {
+    return std::ranges::any_of(job.nodes, [&](const NodeShare& one) { return holds_rank(job, one.node, rank); });
+  }
+  return job.launch_epoch != 0 && job.doing != Doing::kKilling;
 }
 
 }  // namespace trimtab::coordinator

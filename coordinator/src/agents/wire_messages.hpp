@@ -17,6 +17,7 @@ class Hello;
 class ProbeReport;
 class RankActivity;
 class RankEvent;
+class Step;
 class ToAgent;
 class TraceChunk;
 class TraceEnd;

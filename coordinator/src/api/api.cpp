@@ -1,5 +1,6 @@
 #include "api/api.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -153,7 +154,7 @@ std::string in_phase(const JobRun& job) {
 }
 
 net::HttpResponse get_report(const Call& call, const JobRun& job) {
-  if (job.state().initial.empty()) {
+  if (job.state().initial.hash.empty()) {
     return failure(404,
                    "job " + job.name() + " has no report yet" + in_phase(job) + ": it begins with the first search");
   }
@@ -164,10 +165,21 @@ net::HttpResponse get_report(const Call& call, const JobRun& job) {
   return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
 }
 
+net::HttpResponse get_card(const Call&, const JobRun& job) {
+  std::string card = job.card_json();
+  if (!card.empty()) return ok(std::move(card));
+  return failure(404, "job " + job.name() + " has no card yet" + in_phase(job) + ": no rank has told of a step");
+}
+
 // Why it cannot be obeyed; empty = it can.
 std::string objection(const JobRun& job, Order order) {
   const std::string name = "job " + job.name();
   if (!job.active()) return name + " is over" + in_phase(job);
+  if (job.state().watched) {
+    const std::string what = order == Order::kStop ? "Stop it where you launched it"
+                                                   : "To have its plan tuned, let Trimtab launch it (trimtab init)";
+    return name + " was launched by its user: Trimtab watches it, and neither ends nor changes it. " + what;
+  }
   if (order != Order::kApprove) return "";
   if (job.state().doing != Doing::kAwaitingApproval) return name + " has no trial that awaits approval";
   if (job.state().frozen) return name + " is frozen; unfreeze it first";
@@ -207,7 +219,9 @@ net::HttpResponse post_trace(const Call& call, const JobRun& job) {
   const auto request = parse_trace_request(call.request.body);
   if (!request.ok()) return failure(request.error());
   std::vector<std::string> nodes;
-  for (const NodeShare& share : job.state().nodes) nodes.push_back(share.node);
+  for (const NodeShare& share : job.state().nodes) {
+    if (std::ranges::find(nodes, share.node) == nodes.end()) nodes.push_back(share.node);
+  }
   if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
   const Status asked = order_asked(call, "take a trace", job.name(), job.run());
   if (!asked.ok()) return failure(asked.error());
@@ -286,6 +300,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/jobs/{id}/events", of_job<get_events>},
     {"GET", "/v1/jobs/{id}/trials", of_job<get_trials>},
     {"GET", "/v1/jobs/{id}/report", of_job<get_report>},
+    {"GET", "/v1/jobs/{id}/card", of_job<get_card>},
     {"GET", "/v1/jobs/{id}/live", of_job<get_live>},
     {"POST", "/v1/jobs/{id}/trace", of_job<post_trace>, Need::kOperate},
     {"GET", "/v1/traces/{id}", get_trace},

@@ -54,6 +54,7 @@ api::JobSummary summary_of(const JobRun& job) {
           .doing = state.doing,
           .active = job.active(),
           .mode = std::string(to_string(state.job.mode)),
+          .watched = state.watched,
           .tenant = state.tenant,
           .tune = state.tune,
           .frozen = state.frozen,

@@ -75,6 +75,11 @@ void LiveRanks::told(const wire::RankActivity& activity, const std::string& node
   ranks_[key] = {live_rank(activity, node), number(activity.step_seconds()), now};
 }
 
+const api::LiveRank* LiveRanks::find(const std::string& job, std::uint32_t rank) const {
+  const auto found = ranks_.find({job, rank});
+  return found == ranks_.end() ? nullptr : &found->second.activity;
+}
+
 std::string LiveRanks::document(const std::string& job, Nanoseconds now) const {
   api::LiveJob document{job, {}};
   for (auto rank = ranks_.lower_bound({job, 0}); rank != ranks_.end() && rank->first.first == job; ++rank) {

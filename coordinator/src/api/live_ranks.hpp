@@ -23,6 +23,8 @@ class LiveRanks {
 
   // Of the job's own ranks: what a variant's do is nobody's question.
   void told(const wire::RankActivity& activity, const std::string& node, Nanoseconds now);
+  // What was told last; nothing of a rank that is not known.
+  [[nodiscard]] const api::LiveRank* find(const std::string& job, std::uint32_t rank) const;
   // An api::LiveJob.
   [[nodiscard]] std::string document(const std::string& job, Nanoseconds now) const;
   // What a rank computed in a step, the mean over its latest ones.

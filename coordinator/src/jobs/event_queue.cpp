@@ -21,6 +21,7 @@ std::optional<EventQueue::Key> EventQueue::key_of(const Event& event) {
   if (const auto* done = std::get_if<CommandFinished>(&event)) return Key{kind, 0, 0, done->tag};
   if (const auto* lost = std::get_if<NodeLost>(&event)) return Key{kind, 0, 0, lost->node};
   if (const auto* back = std::get_if<NodeBack>(&event)) return Key{kind, 0, 0, back->node};
+  if (const auto* watched = std::get_if<RankWatched>(&event)) return Key{kind, 0, watched->rank, ""};
   if (const auto* from = std::get_if<FromRank>(&event)) {
     return is_step(event) ? std::optional<Key>() : Key{kind, from->news.index(), from->rank, ""};
   }

@@ -47,12 +47,13 @@ std::string adopted_in(const std::string& timelines_json) {
 
 }  // namespace
 
-JobRun::JobRun(std::int64_t run, TuningState state, std::string timelines_json, const JobNeeds& services)
+JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, const JobNeeds& services)
     : run_(run),
       services_(services),
       tuning_(std::move(state)),
       facts_(services.costs, tuning_.state()),
-      timelines_json_(std::move(timelines_json)),
+      timelines_json_(std::move(documents.timelines_json)),
+      card_(name(), tuning_.state().world_size(), std::move(documents.card_json)),
       timed_step_(tuning_.state().step),
       priced_(adopted_in(timelines_json_)),
       reported_(!priced_.empty()),
@@ -111,9 +112,18 @@ void JobRun::tick() {
   }
   tick_probing();
   offer_nodes();
-  if (state().phase == Phase::kWaiting) place();
+  if (state().phase == Phase::kWaiting && !state().watched) place();
   const bool settled = !active() || state().phase == Phase::kTraining;
   if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
+  keep_card();
+}
+
+// Once the job is over, and now and then before: it is made of what is in memory alone.
+void JobRun::keep_card() {
+  const auto card = card_.next_to_keep(services_.clock.monotonic(), !active());
+  if (!card) return;
+  const Status stored = services_.store.save_card(run_, *card);
+  if (!stored.ok()) spdlog::warn("job {}: cannot store its card: {}", name(), stored.error().message);
 }
 
 // What the job waits for no more is left; kills are always sent. Where the disk still has no room for the first, it has

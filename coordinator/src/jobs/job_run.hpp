@@ -14,6 +14,7 @@
 
 #include "costs/cost_intake.hpp"
 #include "jobs/event_queue.hpp"
+#include "jobs/job_card.hpp"
 #include "jobs/job_facts.hpp"
 #include "jobs/measured_timelines.hpp"
 #include "net/metric_text.hpp"
@@ -24,7 +25,7 @@ namespace trimtab::coordinator {
 
 class JobRun {
  public:
-  JobRun(std::int64_t run, TuningState state, std::string timelines_json, const JobNeeds& services);
+  JobRun(std::int64_t run, TuningState state, StoredDocuments documents, const JobNeeds& services);
   ~JobRun();
   JobRun(const JobRun&) = delete;
   JobRun& operator=(const JobRun&) = delete;
@@ -41,6 +42,18 @@ class JobRun {
   void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
   // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
   void values_stored(const MeasuredValues& values);
+
+  // What the job's card is made of. `facts_json` has been checked by the agent; what is none is refused.
+  void card_step(std::int32_t rank, const CardStep& step) { card_.step(rank, step); }
+  void card_activity(std::int32_t rank, const api::LiveRank& activity) { card_.activity(rank, activity); }
+  void card_connected(std::int32_t rank, const std::string& node, std::uint64_t launch) {
+    card_.connected(rank, node, launch);
+  }
+  [[nodiscard]] Status card_facts(std::int32_t rank, const std::string& facts_json) {
+    return card_.facts(rank, facts_json);
+  }
+  // An api::Card; empty where there is none yet.
+  [[nodiscard]] std::string card_json() const { return card_.json(); }
 
   // A rank's picture of one of its steps.
   [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
@@ -59,6 +72,11 @@ class JobRun {
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
   // False while the report's timelines are still being made.
   [[nodiscard]] bool report_complete() const { return reported_ || state().initial.empty(); }
+  // Of a watched job (Watching).
+  [[nodiscard]] bool is_over_for(const RankWatched& rank) const { return tuning_.watching().is_over_for(rank); }
+  [[nodiscard]] bool is_held_elsewhere(const RankWatched& rank) const {
+    return tuning_.watching().is_held_elsewhere(rank);
+  }
   // How long the job's steps took, since this coordinator knows it.
   [[nodiscard]] const net::Histogram& step_times() const { return step_times_; }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
@@ -72,6 +90,7 @@ class JobRun {
   [[nodiscard]] bool store();
   [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   void place();
+  void keep_card();
   void load_facts(const std::string& hardware);
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
   [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
@@ -113,6 +132,7 @@ class JobRun {
   JobFacts facts_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
+  JobCard card_;
   MeasuredValues values_;  // since this process has known the job
   EventQueue events_;
   std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known

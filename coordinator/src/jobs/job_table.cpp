@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "costs/nccl_tables.hpp"
+#include "schema/job_without_plan.hpp"
 #include "schema/plan.hpp"
 #include "schema/target.hpp"
 #include "state_store.hpp"
@@ -21,6 +22,9 @@ namespace {
 // Handing in a job that runs already is no mistake: who lost sight of it finds it again.
 Status check_same(const JobRun& present, const Job& job, bool tune) {
   const TuningState& state = present.state();
+  if (state.watched) {
+    return no("job " + job.name + " runs, and was launched by its user: choose another name, or end that one first");
+  }
   std::string difference;
   for (const std::string& key : differing_keys(state.job, job)) difference += (difference.empty() ? "" : ", ") + key;
   if (state.tune != tune) {
@@ -124,6 +128,12 @@ Status check_strategy(const Job& job) {
                    "'; plans of a target are found by strategy 'target', which is used where none is named");
 }
 
+Status check_training(const Job& job) {
+  if (job.train.empty()) return bad_input("job " + job.name + " needs commands.train");
+  if (job.steps < 1) return bad_input("job " + job.name + " needs steps: how many it is going to train");
+  return {};
+}
+
 }  // namespace
 
 Status check_job(const Job& job, bool tune) {
@@ -134,14 +144,15 @@ Status check_job(const Job& job, bool tune) {
     const auto known = target_limits(job.target);
     if (!known.ok()) return wrap("job " + job.name, known.error());
   }
+  if (tune && has_no_plan(job)) {
+    TRIMTAB_TRY_STATUS(check_without_plan(job));
+    return check_training(job);
+  }
   if (job.benchmark.empty()) return bad_input("job " + job.name + " needs commands.benchmark to measure its operators");
   if (job.model_json.empty() && job.describe.empty()) {
     return bad_input("job " + job.name + " needs a model file or commands.describe");
   }
-  if (!tune) return {};
-  if (job.train.empty()) return bad_input("job " + job.name + " needs commands.train");
-  if (job.steps < 1) return bad_input("job " + job.name + " needs steps: how many it is going to train");
-  return {};
+  return tune ? check_training(job) : Status();
 }
 
 Status JobTable::restore() {
@@ -151,7 +162,7 @@ Status JobTable::restore() {
   for (StoredJob& one : stored) {
     one.state.job.knobs = within_target(one.state.job.knobs, one.state.job.target);
     const std::string name = one.state.job.name;
-    jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.timelines_json), services_);
+    jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.documents), services_);
   }
   left_alone_ = !unreadable.empty();
   remove_old_files();
@@ -177,13 +188,45 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
   state.tune = tune;
   state.tenant = tenant;
   state.job = std::move(job);
+  TRIMTAB_TRY(JobRun* const begun, begin(std::move(state)));
+  return Submitted{begun, false};
+}
+
+Result<JobRun*> JobTable::begin(TuningState state) {
   const std::string name = state.job.name;
   TRIMTAB_TRY(const std::int64_t run, services_.store.add_job(state, services_.clock.wall().count()));
   auto& slot = jobs_[name];
-  slot = std::make_unique<JobRun>(run, std::move(state), "{}", services_);
+  slot = std::make_unique<JobRun>(run, std::move(state), StoredDocuments{}, services_);
   remove_old_files();
   slot->begin();
-  return Submitted{slot.get(), false};
+  return slot.get();
+}
+
+Result<JobRun*> JobTable::watch(const std::string& name, const RankWatched& rank, const std::string& tenant,
+                                const std::function<bool(const std::string& tenant)>& serves) {
+  JobRun* const present = find(name);
+  if (present != nullptr && !serves(present->state().tenant)) {
+    return no("the job name " + name + " is taken by another tenant; choose another name");
+  }
+  if (present != nullptr && present->active()) {
+    if (!present->state().watched) {
+      return no("a job " + name + " runs that Trimtab has launched: give the one that its user launches another name");
+    }
+    if (!present->is_over_for(rank)) return present;
+    present->feed(RunReplaced{});
+    if (present->active()) return unavailable("the end of job " + name + "'s former run cannot be stored yet");
+  }
+  const std::string owner = present == nullptr ? tenant : present->state().tenant;
+  TRIMTAB_TRY_STATUS(check_room(name, owner));
+  TuningState state;
+  state.tenant = owner;
+  state.launch = rank.launch;
+  state.job.name = name;
+  state.watched = true;
+  state.job.world_size = rank.world_size;
+  state.initial = state.incumbent = {"", std::string(kAsLaunched)};
+  spdlog::info("job {} of {} ranks was launched by its user: it is watched", name, rank.world_size);
+  return begin(std::move(state));
 }
 
 // A name that is known takes no further room.

@@ -2,6 +2,7 @@
 
 // The jobs that the coordinator knows: each name's latest run. Submission, restoring, orders. Event loop's thread only.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,11 @@ class JobTable {
   // tuned as it asks.
   // A name belongs to the tenant who used it first: the job's files on the nodes go by it.
   [[nodiscard]] Result<Submitted> submit(Job job, bool tune, const std::string& tenant = "*");
+  // The run that a rank belongs to whose job its user launched: the present one, or a new one where there is none, or
+  // where that is over. kNo where the name is that of a job that Trimtab has launched, or there are too many. `tenant`:
+  // of a job whose name nobody has used yet; `serves`: whether the rank's node runs jobs of that tenant.
+  [[nodiscard]] Result<JobRun*> watch(const std::string& name, const RankWatched& rank, const std::string& tenant,
+                                      const std::function<bool(const std::string& tenant)>& serves);
   [[nodiscard]] JobRun* find(const std::string& name);
   [[nodiscard]] JobRun* find_run(std::int64_t run);
   [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }
@@ -39,6 +45,7 @@ class JobTable {
 
  private:
   void remove_old_files() const;
+  [[nodiscard]] Result<JobRun*> begin(TuningState state);
   [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;
 
   const JobNeeds& services_;

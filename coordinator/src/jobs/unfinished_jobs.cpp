@@ -100,7 +100,7 @@ void Agents::end_strays(const wire::Hello& hello, std::uint64_t believed) {
   for (int i = 0; i < std::min(hello.running_size(), kMostRunning); ++i) {
     const wire::RunningRank& rank = hello.running(i);
     const JobRun* job = jobs_.find(rank.job());
-    if (job == nullptr || rank.launch() > believed) continue;
+    if (job == nullptr || rank.watched() || rank.launch() > believed) continue;  // a user's ranks are never ended
     const bool of_this = job->active() && job->state().launch == rank.launch();
     if (of_this && has_ranks_on(job->state(), hello.node())) continue;
     const std::string variant = rank.has_variant() ? rank.variant() : job->state().launch_variant;

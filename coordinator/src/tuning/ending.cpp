@@ -70,6 +70,7 @@ Next Tuning::ranks_killed() {
 
 Next Tuning::ranks_ended() {
   TuningState& state = m_.state;
+  if (state.watched) return end(Phase::kFinished);
   if (state.phase == Phase::kUntuned) return end(Phase::kFinished);
   if (state.phase == Phase::kLaunching && state.step == 0) return fail("the job ended without having trained a step");
   if (state.runs_trial()) {
@@ -110,7 +111,7 @@ Next Tuning::end(Phase phase) {
   if (phase == Phase::kStopped) state.loss_note = "not compared: the job was stopped";
   if (phase == Phase::kFailed) {
     m_.out.note("warning", state.failure);
-    m_.out.decide("give the job up", state.failure);
+    if (!state.watched) m_.out.decide("give the job up", state.failure);
   }
   enter(phase);
   return {};

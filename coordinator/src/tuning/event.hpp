@@ -139,6 +139,17 @@ struct FromRank {
   RankNews news;
 };
 
+// A rank of a watched job, as the agent of its node tells: this process is it.
+struct RankWatched {
+  std::string node;
+  std::string fingerprint;  // hash, of the node
+  std::int32_t rank = 0;
+  std::uint64_t launch = 1;  // as its user's launcher counts them
+  std::int32_t world_size = 1;
+};
+// A watched job's next run has begun: this one is over.
+struct RunReplaced {};
+
 struct RankThere {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;
@@ -176,7 +187,8 @@ struct KillSwitches {
 
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
 
-using Event = std::variant<Tick, NodesReady, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
-                           HardwareProbed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order>;
+using Event =
+    std::variant<Tick, NodesReady, CommandFinished, CommandMoved, CostsCounted, SearchFinished, HardwareProbed,
+                 FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order, RankWatched, RunReplaced>;
 
 }  // namespace trimtab::coordinator

@@ -30,7 +30,10 @@ void check_plain_values(const TuningState& state, const std::set<std::string>& l
 void check_phase(const TuningState& state) {
   const Phase phase = state.phase;
   TRIMTAB_ASSERT(!state.has_trial() || phase == Phase::kTrials, "a trial ends with the phase of trials at the latest");
-  TRIMTAB_ASSERT(!steers_ranks(phase) || !state.incumbent.empty(), "ranks are steered by an incumbent plan");
+  TRIMTAB_ASSERT(!steers_ranks(phase) || !state.incumbent.empty() || state.has_no_plan(),
+                 "ranks are steered by an incumbent plan");
+  TRIMTAB_ASSERT(!state.watched || (state.outstanding.empty() && state.doing == Doing::kNothing),
+                 "a watched job is asked for nothing");
   for (const OutstandingCommand& one : state.outstanding) {
     TRIMTAB_ASSERT(one.kind != CommandKind::kDescribe || phase == Phase::kDescribing, "the model is described once");
     TRIMTAB_ASSERT(one.kind != CommandKind::kBenchmark || phase == Phase::kProfiling, "benchmarks run in profiling");

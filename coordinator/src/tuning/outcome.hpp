@@ -46,6 +46,7 @@ struct Next {
     kFinishTrials,       // why
     kSearchFailed,       // trials end for it: why
     kEndTuning,
+    kWatch,           // the ranks of a watched job are there
     kEndPreparation,  // the job has failed before its first launch
     kFail,            // why
   };

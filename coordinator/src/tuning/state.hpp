@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 #include "schema/api/phase.hpp"
-#include "schema/job.hpp"
+#include "schema/job_without_plan.hpp"
 #include "tuning/change/learning_watch.hpp"
 #include "tuning/elastic/elastic_state.hpp"
 #include "tuning/event.hpp"
@@ -35,6 +35,7 @@ struct LossAt {
 
 struct TuningState : LaunchState, TrialRecords {
   Job job;
+  bool watched = false;      // its user launched it: it is never started, steered or ended
   std::string tenant = "*";  // whose it is (net/tokens.hpp); "*": nobody's in particular
   bool tune = true;          // false: profiling only
   Phase phase = Phase::kWaiting;
@@ -78,6 +79,7 @@ struct TuningState : LaunchState, TrialRecords {
   [[nodiscard]] std::int64_t remaining_steps() const { return job.steps - step; }
   [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
   [[nodiscard]] bool is_restarted() const { return job.delivery == Delivery::kRestart; }
+  [[nodiscard]] bool has_no_plan() const { return watched || (tune && trimtab::has_no_plan(job)); }
   [[nodiscard]] bool is_submitted() const { return !job.submit.empty(); }
   [[nodiscard]] bool has_ranks() const;
   // No step takes longer than ranks may be silent before they count as hung.

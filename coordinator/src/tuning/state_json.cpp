@@ -257,6 +257,7 @@ std::string to_json(const TuningState& state) {
   each_field(state, write);
   each_result(state, write);
   each_later_field(state, write);
+  if (state.watched) document["watched"] = true;
   // A person's text or a rank's last output need not be UTF-8.
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -274,6 +275,7 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
     each_later_field(state, [&document](const char* name, auto& field) {
       if (document.contains(name)) document.at(name).get_to(field);
     });
+    state.watched = document.value("watched", false);
     if (!document.contains("trained_ms")) {
       state.spent.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
     }

@@ -24,6 +24,7 @@ std::vector<Action> Tuning::resume(Moment now) {
   }
   m_.out.note("warning", "the coordinator restarted; going on from phase " + std::string(to_string(m_.state.phase)));
   m_.out.changed = true;
+  if (m_.state.watched) watching_.resume();
   if (m_.state.phase == Phase::kSearching) m_.request_search();
   const bool profiles = m_.state.phase == Phase::kProfiling;
   if (profiles && !m_.state.is_outstanding(CommandKind::kBenchmark)) follow({Next::kProfile});
@@ -33,8 +34,20 @@ std::vector<Action> Tuning::resume(Moment now) {
 std::vector<Action> Tuning::handle(const Event& event, Moment now) {
   m_.now = now;
   if (is_final(m_.state.phase)) return {};
-  follow(std::visit([this](const auto& one) { return on(one); }, event));
+  follow(m_.state.watched ? watch(event) : std::visit([this](const auto& one) { return on(one); }, event));
   return acted();
+}
+
+// Of a job that its user launched: what is told of its ranks counts, and nothing is asked for.
+Next Tuning::watch(const Event& event) {
+  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.kill_switches = switches->nodes;
+  if (std::holds_alternative<Tick>(event)) return watching_.tick();
+  if (const auto* const rank = std::get_if<RankWatched>(&event)) return watching_.handle(*rank);
+  if (const auto* const told = std::get_if<FromRank>(&event)) return watching_.handle(*told);
+  if (const auto* const lost = std::get_if<NodeLost>(&event)) watching_.handle(*lost);
+  if (const auto* const back = std::get_if<NodeBack>(&event)) watching_.handle(*back);
+  if (std::holds_alternative<RunReplaced>(event)) return watching_.replaced();
+  return {};
 }
 
 std::vector<Action> Tuning::acted() {
@@ -93,6 +106,9 @@ Next Tuning::carry_out(const Next& next) {
       return finish_trials(next.why, next.kind == Next::kFinishTrials);
     case Next::kEndTuning:
       return end_tuning();
+    case Next::kWatch:
+      enter(Phase::kTraining);
+      return {};
     case Next::kEndPreparation:
       return end_preparation(AfterKill::kFail);
     case Next::kFail:

@@ -25,6 +25,7 @@
 #include "tuning/launch/launch.hpp"
 #include "tuning/machine.hpp"
 #include "tuning/trial/trying.hpp"
+#include "tuning/watching/watching.hpp"
 
 namespace trimtab::coordinator {
 
@@ -63,12 +64,16 @@ class Tuning {
   [[nodiscard]] std::vector<Trial> take_changed_trials() { return m_.trials.take_changed(); }
   [[nodiscard]] std::vector<Decision> take_decisions() { return std::exchange(m_.out.decisions, {}); }
 
+  // Of a watched job.
+  [[nodiscard]] const Watching& watching() const { return watching_; }
+
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
   [[nodiscard]] std::string held_by() const { return m_.view.held_by(); }
   [[nodiscard]] const std::set<std::string>& kill_switches() const { return m_.kill_switches; }
 
  private:
   // tuning.cpp
+  [[nodiscard]] Next watch(const Event& event);
   [[nodiscard]] Next on(const Tick&);
   [[nodiscard]] Next on(const CommandFinished&);
   [[nodiscard]] Next on(const CommandMoved&);
@@ -79,6 +84,8 @@ class Tuning {
   [[nodiscard]] Next on(const NodeBack&);
   [[nodiscard]] Next on(const NodesOffered&);
   [[nodiscard]] Next on(Order);
+  [[nodiscard]] Next on(const RankWatched&) { return {}; }  // of watched jobs
+  [[nodiscard]] Next on(const RunReplaced&) { return {}; }
   [[nodiscard]] Next on_step(const JobStep& step);
   // All that is left to do, until nothing is.
   void follow(Next next);
@@ -90,6 +97,7 @@ class Tuning {
   void enter(Phase phase);
   [[nodiscard]] Next on(const NodesReady&);
   [[nodiscard]] Next on(const CostsCounted&);
+  [[nodiscard]] Next launch_without_plan();
   [[nodiscard]] Next described(const CommandFinished&);
   [[nodiscard]] Next cannot_profile(const std::string& why);
   [[nodiscard]] Next profiled();
@@ -125,6 +133,7 @@ class Tuning {
   Trying trying_{m_, changes_};
   Retuning retuning_{m_, launch_, trying_};
   Resizing resizing_{m_, launch_};
+  Watching watching_{m_};
 };
 
 }  // namespace trimtab::coordinator

@@ -3,7 +3,9 @@
 #include <array>
 
 #include "api/document.hpp"
+#include "schema/api/card.hpp"
 #include "schema/api/costs.hpp"
+#include "schema/api/facts.hpp"
 #include "schema/api/history.hpp"
 #include "schema/api/live.hpp"
 #include "schema/api/report.hpp"
@@ -45,29 +47,74 @@ std::span<const std::string_view> words_of(ReportVersion) {
   return kVersions;
 }
 
+std::span<const std::string_view> words_of(CardVersion) {
+  static constexpr std::array<std::string_view, 1> kVersions = {"trimtab.card/1"};
+  return kVersions;
+}
+
+std::span<const std::string_view> words_of(FindingName) {
+  static constexpr std::array<std::string_view, 9> kNames = {"slow_rank",
+                                                             "slow_data",
+                                                             "small_microbatch",
+                                                             "slow_link",
+                                                             "everything_recomputed",
+                                                             "launch_bound",
+                                                             "exposed_communication",
+                                                             "memory_left",
+                                                             "healthy"};
+  return kNames;
+}
+
+namespace {
+
+// Indented, for people.
+template <typename Document>
+std::string indented(const Document& document) {
+  return written(document).dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+// A document whose `schema` says its version: another one is refused. `what`: "a report".
+template <typename Document, typename Version>
+Result<Document> parse_version(std::string_view json, std::string_view source, Version expected, const char* what) {
+  const std::string prefix = std::string(source) + ": ";
+  const auto tree = parse_tree(json);
+  if (!tree.ok()) return bad_input(prefix + tree.error().message);
+  if (!tree->is_object()) return bad_input(prefix + "expected " + what + " (a JSON object)");
+  Document document;
+  document.schema = {};
+  DocumentReader reader;
+  reader.read_root(*tree, document);
+  const std::string& version = document.schema.text();
+  if (document.schema == expected && !reader.failed()) return document;
+  if (document.schema == expected || (version.empty() && reader.failed())) return bad_input(prefix + reader.failure());
+  return bad_input(prefix + "$.schema: expected '" + std::string(to_string(expected)) + "', but found '" + version +
+                   "'");
+}
+
+}  // namespace
+
 template <>
 std::string to_json(const Report& report) {
-  return written(report).dump(2, ' ', false, Json::error_handler_t::replace);
+  return indented(report);
 }
 
 template <>
 Result<Report> parse(std::string_view json, std::string_view source) {
-  const std::string prefix = std::string(source) + ": ";
-  const auto tree = parse_tree(json);
-  if (!tree.ok()) return bad_input(prefix + tree.error().message);
-  if (!tree->is_object()) return bad_input(prefix + "expected a report (a JSON object)");
-  Report report;
-  DocumentReader reader;
-  reader.read_root(*tree, report);
-  const std::string& version = report.schema.text();
-  if (report.schema == ReportVersion::k1 && !reader.failed()) return report;
-  if (report.schema == ReportVersion::k1 || (version.empty() && reader.failed())) {
-    return bad_input(prefix + reader.failure());
-  }
-  return bad_input(prefix + "$.schema: expected '" + std::string(to_string(ReportVersion::k1)) + "', but found '" +
-                   version + "'");
+  return parse_version<Report>(json, source, ReportVersion::k1, "a report");
 }
 
+template <>
+std::string to_json(const Card& card) {
+  return indented(card);
+}
+
+template <>
+Result<Card> parse(std::string_view json, std::string_view source) {
+  return parse_version<Card>(json, source, CardVersion::k1, "a card");
+}
+
+template std::string to_json(const RankFacts& document);
+template Result<RankFacts> parse(std::string_view json, std::string_view source);
 template std::string to_json(const Submission& document);
 template std::string to_json(const Trials& document);
 template Result<Trials> parse(std::string_view json, std::string_view source);

@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "schema/job.hpp"
+#include "schema/job_name.hpp"
 
 namespace trimtab {
 
@@ -16,8 +17,6 @@ inline constexpr std::string_view kDeliveries[] = {"live", "restart"};
 inline constexpr std::string_view kChangeClasses[] = {"exact", "rounding", "statistical"};
 inline constexpr std::int64_t kMaxWorldSize = 65536;
 
-// Names are used as ids and in file names: [A-Za-z0-9._-]{1,64}, and not "." or "..".
-[[nodiscard]] bool is_job_name(std::string_view name);
 inline constexpr const char* kJobNameRule = "1 to 64 letters, digits, dots, dashes and underscores, not only dots";
 
 // Targets but the reference trainer, whose jobs say by their knobs what it honours.

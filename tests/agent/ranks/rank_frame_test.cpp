@@ -72,6 +72,56 @@ TEST_CASE("the frames of the protocol's page are understood") {
   CHECK(parsed<SubmissionFrame>(R"({"type":"submission","state":"preempted","message":"m"})").ended);
 }
 
+TEST_CASE("a rank that its user launched says so, and what its steps went into") {
+  const auto hello = parsed<HelloFrame>(
+      R"({"type":"hello","version":1,"pid":1,"watched":true,"job":"train","rank":3,"world_size":4,"local_rank":1,"launch":2,"epoch":0,"step":0})");
+  CHECK(hello.watched);
+  CHECK(hello.local_rank == 1);
+  CHECK(hello.launch == 2);
+  CHECK_FALSE(parsed<HelloFrame>(R"({"type":"hello","version":1,"pid":1,"rank":-1,"epoch":0,"step":0})").watched);
+  const auto step = parsed<wire::Step>(
+      R"({"type":"step","step":1,"epoch":0,"wall_ns":100,"parts":{"data_ns":1,"forward_ns":2,"backward_ns":3,"recompute_ns":4,"optimizer_ns":5,"communication_ns":6,"aside_ns":7},"microbatches":8,"count":9,"tokens":10})");
+  CHECK(step.parts().data_ns() == 1);
+  CHECK(step.parts().recompute_ns() == 4);
+  CHECK(step.parts().aside_ns() == 7);
+  CHECK(step.microbatches() == 8);
+  CHECK(step.count() == 9);
+  CHECK(step.tokens() == 10);
+  CHECK_FALSE(parsed<wire::Step>(R"({"type":"step","step":1,"epoch":0,"wall_ns":100})").has_parts());
+}
+
+TEST_CASE("facts are passed on as far as they are known, and as they must be") {
+  const auto facts = parsed<wire::Facts>(
+      R"({"type":"facts","framework":"ddp","parameters":124000000,"compiled":false,"torch":null,"later":[1],"shapes":[{"kind":"linear","m":1,"n":2,"k":3,"count":4,"more":5}]})");
+  CHECK(nlohmann::json::parse(facts.facts_json()) ==
+        nlohmann::json::parse(
+            R"({"framework":"ddp","parameters":124000000,"compiled":false,"shapes":[{"kind":"linear","m":1,"n":2,"k":3,"count":4}]})"));
+  CHECK(refused(R"({"type":"facts","parameters":-1})").find("'parameters'") != std::string::npos);
+  CHECK(refused(R"({"type":"facts","compiled":1})").find("true or false") != std::string::npos);
+  CHECK(refused(R"({"type":"facts","shapes":[{"kind":"gather","m":1,"n":2,"k":3,"count":4}]})") ==
+        "frame 'facts': in field 'shapes': field 'kind' must be linear, conv or attention");
+  CHECK(refused(R"({"type":"facts","shapes":[1]})").find("JSON object") != std::string::npos);
+  const std::string shape = R"({"kind":"linear","m":1,"n":2,"k":3,"count":4})";
+  std::string many = shape;
+  for (int i = 0; i < 8; ++i) many += "," + shape;
+  CHECK(refused(R"({"type":"facts","shapes":[)" + many + "]}").find("at most 8") != std::string::npos);
+}
+
+TEST_CASE("a watched rank needs a name that can stand in a path, and a rank below its world size") {
+  const auto hello = [](const std::string& fields) {
+    return R"({"type":"hello","version":1,"pid":1,"watched":true,"epoch":0,"step":0,)" + fields + "}";
+  };
+  CHECK(refused(hello(R"("job":"../up","rank":0,"world_size":1)")).find("'job'") != std::string::npos);
+  CHECK(refused(hello(R"("job":"","rank":0,"world_size":1)")).find("'job'") != std::string::npos);
+  CHECK(refused(hello(R"("job":"j","rank":-1,"world_size":1)")).find("'rank'") != std::string::npos);
+  CHECK(refused(hello(R"("job":"j","rank":2,"world_size":2)")).find("'rank'") != std::string::npos);
+  CHECK(refused(hello(R"("job":"j","rank":0)")).find("'world_size'") != std::string::npos);
+  CHECK(refused(hello(R"("job":"j","rank":0,"world_size":1,"launch":0)")).find("'launch'") != std::string::npos);
+  CHECK(refused(R"({"type":"step","step":1,"epoch":0,"wall_ns":1,"parts":{"data_ns":-1}})") ==
+        "frame 'step': in field 'parts': field 'data_ns' must be a whole number from 0 to 9223372036854775807");
+  CHECK(refused(R"({"type":"step","step":1,"epoch":0,"wall_ns":1,"parts":7})").find("'parts'") != std::string::npos);
+}
+
 TEST_CASE("a step without a loss has none, and fields of later versions are passed over") {
   const auto step = parsed<wire::Step>(R"({"type":"step","step":1,"epoch":0,"wall_ns":1,"loss":null,"news":[1,2]})");
   CHECK(std::isnan(step.loss()));

@@ -427,7 +427,7 @@ std::vector<std::string> left_out(World& world, const std::string& model, std::i
   state.fingerprint = "hardware";
   state.model_json = model;
   state.phase = Phase::kSearching;
-  JobRun(1, state, "{}", services.for_jobs).resume();
+  JobRun(1, state, {}, services.for_jobs).resume();
   return searches.tasks.at(0).excluded;
 }
 
@@ -477,7 +477,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
   TuningState state = in_first_search(job);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);
-  JobRun(job.run(), state, "{}", world.services.for_jobs).feed(SearchFinished{1, reply});
+  JobRun(job.run(), state, {}, world.services.for_jobs).feed(SearchFinished{1, reply});
   REQUIRE(world.costs.fact("hardware", "tenant/a/calibration/gpt").value() == reply.calibration_json);
   // One that measures its costs, and learns whose they are.
   const auto prior_of = [&](const std::string& name, const std::string& tenant) {

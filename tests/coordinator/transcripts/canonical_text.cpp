@@ -211,6 +211,13 @@ std::string heard(const NodesOffered& one) {
 std::string heard(const KillSwitches& one) {
   return "kill switches " + list(one.nodes, [](const std::string& node) { return node; });
 }
+std::string heard(const RankWatched& one) {
+  return "watched rank " + std::to_string(one.rank) + "@" + std::to_string(one.launch) + " of " +
+         std::to_string(one.world_size) + " on " + one.node;
+}
+std::string heard(const RunReplaced&) {
+  return "replaced by a further run";
+}
 std::string heard(Order order) {
   constexpr std::array kNames = {"approve", "freeze", "unfreeze", "stop", "resume"};
   return std::string("order ") + kNames.at(static_cast<std::size_t>(order));

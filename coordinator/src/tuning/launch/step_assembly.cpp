@@ -52,7 +52,7 @@ std::optional<JobStep> StepAssembly::add(std::int32_t rank, const RankStep& step
   auto& [ranks, prepared] = open_[step.step];
   ranks[rank] = step;
   prepared |= prepared_more(rank, step.preparations);
-  if (std::cmp_equal(ranks.size(), world_size_)) {
+  if (std::cmp_greater_equal(ranks.size(), expected_)) {
     JobStep done = whole(step.step, ranks);
     done.prepared = prepared;
     open_.erase(step.step);

@@ -37,7 +37,10 @@ struct JobStep {
 
 class StepAssembly {
  public:
-  explicit StepAssembly(std::int32_t world_size) : world_size_(world_size) {}
+  explicit StepAssembly(std::int32_t world_size) : world_size_(world_size), expected_(world_size) {}
+
+  // A step is whole once so many ranks have told of it: not every rank of a watched job need be known.
+  void expect(std::int32_t ranks) { expected_ = ranks; }
 
   // The whole step, when this was its last rank.
   [[nodiscard]] std::optional<JobStep> add(std::int32_t rank, const RankStep& step);
@@ -54,6 +57,7 @@ class StepAssembly {
   [[nodiscard]] bool prepared_more(std::int32_t rank, std::int64_t preparations);
 
   std::int32_t world_size_;
+  std::int32_t expected_;
   std::map<std::int64_t, OpenStep> open_;
   std::map<std::int32_t, std::int64_t> preparations_;  // by rank, the latest that it told
 };

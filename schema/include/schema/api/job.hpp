@@ -48,6 +48,7 @@ struct JobSummary {
   Word<Doing> doing;
   bool active = true;
   std::string mode;
+  bool watched = false;
   std::string tenant = "*";
   bool tune = true;
   bool frozen = false;
@@ -72,6 +73,8 @@ struct JobSummary {
     visit("doing", &JobSummary::doing, Presence::kUsual, "What the phase is busy with.");
     visit("active", &JobSummary::active, Presence::kAlways, "False: it is over.");
     visit("mode", &JobSummary::mode, Presence::kUsual, "");
+    visit("watched", &JobSummary::watched, Presence::kIfAny,
+          "Its user launched it: it is never started, steered or ended.");
     visit("tenant", &JobSummary::tenant, Presence::kUsual, "Whose it is; \"*\": nobody's in particular.");
     visit("tune", &JobSummary::tune, Presence::kUsual, "False: it is profiled alone.");
     visit("frozen", &JobSummary::frozen, Presence::kUsual, "Somebody wants its plan to stay.");

@@ -1,0 +1,81 @@
+#include "card/card_fold.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "card/make_card.hpp"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+constexpr std::size_t kMostSteps = 131'072;  // of all ranks of a large job together
+
+std::size_t capacity(std::int32_t world_size) {
+  return std::clamp<std::size_t>(kMostSteps / static_cast<std::size_t>(std::max(world_size, 1)), 64, 1024);
+}
+
+double mean_kernel_us(const std::vector<api::BusyKernel>& busiest) {
+  double us = 0;
+  double count = 0;
+  for (const api::BusyKernel& kernel : busiest) {
+    if (kernel.collective) continue;
+    us += kernel.mean_us * static_cast<double>(kernel.count);
+    count += static_cast<double>(kernel.count);
+  }
+  return count > 0 ? us / count : 0;
+}
+
+}  // namespace
+
+CardFold::CardFold(std::string job, std::int32_t world_size) : job_(std::move(job)), world_size_(world_size) {}
+
+RankEvidence* CardFold::rank(std::int32_t number) {
+  if (number < 0 || number >= kMostRanks) return nullptr;
+  return &ranks_.try_emplace(number, capacity(world_size_)).first->second;
+}
+
+void CardFold::connected(std::int32_t number, const std::string& node, std::int64_t launch) {
+  RankEvidence* one = rank(number);
+  if (one == nullptr) return;
+  if (launch > one->launch) *one = RankEvidence(capacity(world_size_));
+  one->node = node;
+  one->launch = launch;
+}
+
+void CardFold::step(std::int32_t number, const CardStep& step) {
+  RankEvidence* one = rank(number);
+  if (one == nullptr) return;
+  one->steps.add(step);
+  one->peak_bytes = std::max(one->peak_bytes, step.peak_bytes);
+}
+
+void CardFold::facts(std::int32_t number, api::RankFacts facts) {
+  if (RankEvidence* one = rank(number)) one->facts = std::move(facts);
+}
+
+void CardFold::activity(std::int32_t number, const api::LiveRank& activity) {
+  RankEvidence* one = rank(number);
+  if (one == nullptr || activity.source != "kernels" || !activity.shares || activity.steps_measured == 0) return;
+  const api::LiveShares& shares = *activity.shares;
+  DeviceEvidence device{activity.step_ms.value_or(0), shares.computation, shares.exposed_communication,
+                        shares.exposed_copy, shares.idle};
+  device.kernels_per_step = static_cast<double>(activity.kernels_per_step.value_or(0));
+  device.kernel_us = mean_kernel_us(activity.busiest);
+  one->device = device;
+}
+
+void CardFold::links(std::vector<CardLink> links) {
+  links_ = std::move(links);
+}
+
+void CardFold::probed(const MicrobatchProbe& probe) {
+  probe_ = probe;
+}
+
+api::Card CardFold::card() const {
+  return make_card({job_, world_size_, ranks_, links_, probe_});
+}
+
+}  // namespace trimtab::coordinator

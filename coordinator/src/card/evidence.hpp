@@ -1,0 +1,60 @@
+#pragma once
+
+// What the card knows of a job: per rank, and of its links. Plain values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "card/kept_steps.hpp"
+#include "schema/api/facts.hpp"
+
+namespace trimtab::coordinator {
+
+// One link, inside of a node (`peer` empty) or between two, as a probe found it. The rest of the job's own traffic is
+// accounted for by the prober.
+struct CardLink {
+  std::string node;
+  std::string peer;
+  double bytes_per_s = 0;
+  double spread = 0;               // relative, of the probe's repetitions
+  double earlier_bytes_per_s = 0;  // at an earlier look of this job or of its cluster; 0 = there was none
+  double round_trip_us = 0;        // 0 = not known
+};
+
+// The heaviest shapes, forward and backward, timed alone on the job's device: seconds a sample in a microbatch of
+// `microbatch` samples, and in one of `larger`.
+struct MicrobatchProbe {
+  std::int64_t microbatch = 0;
+  std::int64_t larger = 0;
+  double seconds_per_sample = 0;
+  double larger_seconds_per_sample = 0;
+  double spread = 0;  // relative, of the ratio of the two
+};
+
+// What the device did in a step: shares of it, from kernels that were recorded.
+struct DeviceEvidence {
+  double step_ms = 0;
+  double computation = 0;
+  double exposed_communication = 0;
+  double exposed_copy = 0;
+  double idle = 0;
+  double kernels_per_step = 0;  // 0 = not known
+  double kernel_us = 0;         // their mean; 0 = not known
+};
+
+struct RankEvidence {
+  explicit RankEvidence(std::size_t capacity) : steps(capacity) {}
+
+  std::string node;
+  std::int64_t launch = 0;
+  KeptSteps steps;
+  api::RankFacts facts;
+  std::optional<DeviceEvidence> device;
+  std::int64_t peak_bytes = 0;
+  std::int64_t count = 0;  // samples, microbatches and tokens that it told last, in one step
+  std::int64_t tokens = 0;
+};
+
+}  // namespace trimtab::coordinator

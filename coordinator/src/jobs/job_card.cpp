@@ -1,0 +1,37 @@
+#include "jobs/job_card.hpp"
+
+namespace trimtab::coordinator {
+
+void JobCard::connected(std::int32_t rank, const std::string& node, std::uint64_t launch) {
+  fold_.connected(rank, node, static_cast<std::int64_t>(launch));
+}
+
+void JobCard::step(std::int32_t rank, const CardStep& step) {
+  fold_.step(rank, step);
+  told_ = has_any_ = true;
+}
+
+Status JobCard::facts(std::int32_t rank, const std::string& facts_json) {
+  TRIMTAB_TRY(api::RankFacts facts, api::parse<api::RankFacts>(facts_json, "facts"));
+  fold_.facts(rank, std::move(facts));
+  return {};
+}
+
+std::string JobCard::json() const {
+  if (!has_any_) return kept_;
+  const api::Card card = fold_.card();
+  return goes_on_ && card.steps < kEnough ? kept_ : api::to_json(card);
+}
+
+std::optional<std::string> JobCard::next_to_keep(Nanoseconds now, bool is_over) {
+  const bool is_time = is_over || !stored_at_ || now - *stored_at_ >= kPeriod;
+  if (!told_ || !is_time) return std::nullopt;
+  told_ = false;
+  stored_at_ = now;
+  std::string card = json();
+  if (card == kept_) return std::nullopt;
+  kept_ = card;
+  return card;
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,70 @@
+#pragma once
+
+// What a watched rank says of its training (the frame "facts" of docs/protocols.md). All of it may be missing.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/api/fields.hpp"
+
+namespace trimtab::api {
+
+// One of the heaviest products of a microbatch: m rows (samples, tokens or pixels) by k, times k by n.
+struct FactShape {
+  std::string kind;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t count = 0;
+
+  static constexpr void fields(auto&& visit) {
+    visit("kind", &FactShape::kind, Presence::kUsual, "\"linear\", \"conv\" or \"attention\".");
+    visit("m", &FactShape::m, Presence::kUsual, "");
+    visit("n", &FactShape::n, Presence::kUsual, "");
+    visit("k", &FactShape::k, Presence::kUsual, "");
+    visit("count", &FactShape::count, Presence::kUsual, "How often in a microbatch.");
+  }
+};
+
+// A text that is empty and a number of 0 are not known. What is not known of `workers` is -1: 0 is a setting.
+struct RankFacts {
+  std::string framework;
+  std::string torch;
+  std::string device;
+  std::string device_name;
+  std::string dtype;
+  bool compiled = false;
+  std::int64_t parameters = 0;
+  std::int64_t layers = 0;
+  std::int64_t checkpointed_layers = 0;
+  std::int64_t batch_size = 0;
+  std::int64_t accumulation = 0;
+  std::int64_t sequence_length = 0;
+  std::int64_t workers = -1;
+  std::int64_t memory_used_bytes = 0;
+  std::int64_t memory_total_bytes = 0;
+  std::vector<FactShape> shapes;
+
+  static constexpr void fields(auto&& visit) {
+    visit("framework", &RankFacts::framework, Presence::kIfAny, "\"ddp\", \"fsdp\", \"transformers\", ...");
+    visit("torch", &RankFacts::torch, Presence::kIfAny, "Its version.");
+    visit("device", &RankFacts::device, Presence::kIfAny, "\"cpu\", \"cuda\", ...");
+    visit("device_name", &RankFacts::device_name, Presence::kIfAny, "");
+    visit("dtype", &RankFacts::dtype, Presence::kIfAny, "Of the computation.");
+    visit("compiled", &RankFacts::compiled, Presence::kIfAny, "");
+    visit("parameters", &RankFacts::parameters, Presence::kIfAny, "Of the whole model.");
+    visit("layers", &RankFacts::layers, Presence::kIfAny, "");
+    visit("checkpointed_layers", &RankFacts::checkpointed_layers, Presence::kIfAny, "");
+    visit("batch_size", &RankFacts::batch_size, Presence::kIfAny, "Of the loader, per rank.");
+    visit("accumulation", &RankFacts::accumulation, Presence::kIfAny, "Forward passes per optimizer step.");
+    visit("sequence_length", &RankFacts::sequence_length, Presence::kIfAny, "");
+    visit("workers", &RankFacts::workers, Presence::kUsual, "Of the loader.", Sign::kAny);
+    visit("memory_used_bytes", &RankFacts::memory_used_bytes, Presence::kIfAny, "At its peak.");
+    visit("memory_total_bytes", &RankFacts::memory_total_bytes, Presence::kIfAny, "");
+    visit("shapes", &RankFacts::shapes, Presence::kIfAny, "At most 8, the heaviest.");
+  }
+};
+
+}  // namespace trimtab::api
