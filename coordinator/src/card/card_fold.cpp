@@ -51,7 +51,10 @@ void CardFold::step(std::int32_t number, const CardStep& step) {
 }
 
 void CardFold::facts(std::int32_t number, api::RankFacts facts) {
-  if (RankEvidence* one = rank(number)) one->facts = std::move(facts);
+  RankEvidence* one = rank(number);
+  if (one == nullptr) return;
+  one->facts = std::move(facts);
+  one->trained_s = one->steps.trained_s();
 }
 
 void CardFold::activity(std::int32_t number, const api::LiveRank& activity) {

@@ -55,6 +55,7 @@ struct RankEvidence {
   std::int64_t launch = 0;
   KeptSteps steps;
   api::RankFacts facts;
+  double trained_s = 0;  // until they were told
   std::deque<DeviceLook> looks;  // the latest last
   std::int64_t peak_bytes = 0;
 };

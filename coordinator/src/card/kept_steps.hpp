@@ -46,6 +46,8 @@ class KeptSteps {
   [[nodiscard]] const std::deque<KeptStep>& all() const { return kept_; }
   // With the warm-up, and with those that went.
   [[nodiscard]] std::int64_t told() const { return told_; }
+  // What all of them took.
+  [[nodiscard]] double trained_s() const { return trained_s_; }
 
  private:
   [[nodiscard]] bool is_chosen(std::int64_t step) const;

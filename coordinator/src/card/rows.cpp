@@ -9,6 +9,15 @@ namespace {
 
 constexpr double kLeastOwnMs = 1e-3;
 
+Cell& operator+=(Cell& sum, const Cell& one) {
+  for (double Cell::*member :
+       {&Cell::wall, &Cell::data, &Cell::communication, &Cell::forward, &Cell::passes, &Cell::recompute,
+        &Cell::optimizer, &Cell::own, &Cell::stolen, &Cell::idle, &Cell::copies}) {
+    sum.*member += one.*member;
+  }
+  return sum;
+}
+
 Cell cell_of(const KeptStep& step) {
   Cell cell;
   cell.wall = step.wall;
@@ -95,6 +104,22 @@ Rows Rows::of_devices(const std::map<std::int32_t, RankEvidence>& ranks) {
       row.push_back(cell_of(all[all.size() - i]));
     }
     rows.add(row);
+  }
+  return rows;
+}
+
+Rows Rows::merged() const {
+  constexpr std::size_t kLeft = 20;
+  const std::size_t by = std::max<std::size_t>(1, count() / kLeft);
+  Rows rows;
+  rows.ranks_ = ranks_;
+  rows.undisturbed_ = undisturbed_;
+  for (std::size_t first = 0; first + by <= count(); first += by) {
+    std::vector<Cell> sums(ranks_.size());
+    for (std::size_t row = first; row < first + by; ++row) {
+      for (std::size_t place = 0; place < ranks_.size(); ++place) sums[place] += at(row, place);
+    }
+    rows.add(sums);
   }
   return rows;
 }

@@ -46,6 +46,9 @@ class Rows {
   // The time that other processes took is out of `own`.
   [[nodiscard]] bool undisturbed() const { return undisturbed_; }
 
+  // Sums of rows that follow each other: some twenty rows in all.
+  [[nodiscard]] Rows merged() const;
+
   // One value a row, over its cells.
   [[nodiscard]] double largest(std::size_t row, double Cell::*member) const;
   [[nodiscard]] double least(std::size_t row, double Cell::*member) const;

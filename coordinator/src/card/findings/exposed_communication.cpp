@@ -18,7 +18,7 @@ constexpr Limits kDevice = {0.15, 0.10};
 constexpr Limits kHosts = {0.40, 0.30};
 // Ranks of one host move gradients with the CPUs that they compute with: there is little that could hide it. Where they
 // lack CPUs, most of the waiting is for a rank that has none just then.
-constexpr Limits kOneHost = {0.60, 0.50};
+constexpr Limits kOneHost = {0.70, 0.60};
 constexpr double kMoreWhereCrowded = 0.5;
 
 Limits limits_of(const JobLook& job) {

@@ -22,7 +22,9 @@ using Found = std::optional<api::CardFinding>;
 [[nodiscard]] Found find_slow_rank(const JobLook& job);
 [[nodiscard]] Found find_small_microbatch(const JobLook& job);
 [[nodiscard]] Found find_everything_recomputed(const JobLook& job);
+// From what the job's own connections carry; where that tells nothing, from probes.
 [[nodiscard]] Found find_slow_link(const JobLook& job);
+[[nodiscard]] Found find_slow_link_in_use(const JobLook& job);
 [[nodiscard]] Found find_exposed_communication(const JobLook& job);
 [[nodiscard]] Found find_launch_bound(const JobLook& job);
 [[nodiscard]] Found find_memory_left(const JobLook& job);

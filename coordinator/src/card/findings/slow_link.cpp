@@ -80,6 +80,7 @@ std::string speed(double bytes_per_s) {
 }  // namespace
 
 Found find_slow_link(const JobLook& job) {
+  if (auto in_use = find_slow_link_in_use(job)) return in_use;
   const SlowLink slow = slowest(job.evidence.links);
   if (slow.link == nullptr || slow.most > kClearlyBelow || !job.work().are_enough()) return {};
   // A job that hardly waits for communication loses nothing by it.

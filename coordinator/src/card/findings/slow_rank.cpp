@@ -21,7 +21,7 @@ constexpr Limits kDevice = {0.05, 0.03};
 // Ranks that share a host's cores disturb each other by their caches, too, and some by more than others.
 constexpr Limits kHost = {0.11, 0.05};
 constexpr Limits kDisturbed = {0.13, 0.07};  // other processes' load is still in the ranks' times
-constexpr double kLeastGain = 0.02;
+constexpr double kLeastGain = 0.01;
 
 class OwnWork {
  public:
@@ -56,7 +56,8 @@ class OwnWork {
     });
   }
 
-  // The share of a step that goes where these ranks take less by these logarithms.
+  // The share of a step that goes where these ranks take less by these logarithms. The step is the one that other
+  // processes leave alone.
   [[nodiscard]] std::vector<double> gain(const std::map<std::size_t, double>& faster) const {
     return rows_.series([&](std::size_t row) {
       double longest = 0;
@@ -66,7 +67,7 @@ class OwnWork {
         longest = std::max(longest, of(row, i));
         then = std::max(then, found == faster.end() ? of(row, i) : of(row, i) * std::exp(-found->second));
       }
-      return (longest - then) / rows_.wall(row);
+      return (longest - then) / (longest + rows_.least(row, &Cell::communication) + rows_.mean(row, &Cell::data));
     });
   }
 
@@ -101,7 +102,9 @@ Found find_slow_rank(const JobLook& job) {
   const Limits& limits = job.on_device ? kDevice : rows.undisturbed() ? kHost : kDisturbed;
   if (longer.value < std::log1p(limits.middle) || longer.low < std::log1p(limits.surely)) return {};
   const std::map<std::size_t, double> slow = slow_ones(work, ratios, slowest, longer.value);
-  const Estimate gain = estimate_of(work.gain(slow));
+  // Of some steps together: what scatters from step to step is no rank's own.
+  const Rows merged = rows.merged();
+  const Estimate gain = estimate_of(OwnWork(merged).gain(slow));
   if (gain.value < kLeastGain) return {};
   const std::int32_t rank = rows.ranks()[slowest];
   const std::string name = "rank " + std::to_string(rank);
