@@ -55,7 +55,7 @@ api::CardShares shares_of(const JobLook& job, bool launch_bound) {
   return shares;
 }
 
-// A second, of all ranks together; `all` says whether every rank counts.
+// A second, of all ranks together; `all` says whether every rank counts, or none.
 std::optional<double> rate(const JobEvidence& job, double (*amount)(const KeptStep&), bool& all) {
   double sum = 0;
   std::size_t counting = 0;
@@ -70,7 +70,7 @@ std::optional<double> rate(const JobEvidence& job, double (*amount)(const KeptSt
     ++counting;
     sum += amounts / ms * 1e3;
   }
-  all = counting == job.ranks.size();
+  all = counting == 0 || counting == job.ranks.size();
   return counting > 0 ? std::optional(sum) : std::nullopt;
 }
 
@@ -96,7 +96,8 @@ void add_notes(const JobLook& job, api::Card& card) {
   if (card.ranks < world) {
     say(std::to_string(card.ranks) + " of " + std::to_string(world) + " ranks tell steps");
   }
-  if (card.ranks > 0 && job.steps.count() == 0 && !job.on_device) {
+  if (card.steps == 0) return;
+  if (job.steps.count() == 0 && !job.on_device) {
     say("no rank tells where its steps go, so nothing can be said about what would make them shorter");
   } else if (job.on_device && job.devices.count() < kLeastRows) {
     say("the device's kernels have not been seen for long enough to say where its steps go");

@@ -53,7 +53,7 @@ std::vector<CardLink> links_of(const json& told) {
 }
 
 void tell(CardFold& fold, const json& frame) {
-  if (frame.contains("links")) return fold.links(links_of(frame.at("links")));
+  if (!frame.contains("type") && frame.contains("links")) return fold.links(links_of(frame.at("links")));
   const auto rank = frame.at("rank").get<std::int32_t>();
   if (frame.at("type") == "step") return fold.step(rank, step_of(frame));
   if (frame.at("type") == "hello") return fold.connected(rank, frame.value("node", ""), frame.value("launch", 1LL));
