@@ -4,6 +4,8 @@
 
 Each run has its own model, number of ranks and way of planting, out of its seed. Prints a table, and each wrong run with
 what makes it again. A run that tells too few steps for a finding (a machine that is too busy) counts by itself.
+slow_link and healthy_links need root: their ranks are in network namespaces, behind links of 400 Mbit/s, of which one
+may give half.
 """
 
 import argparse
@@ -17,14 +19,27 @@ import sys
 import record
 
 FAULTS = ("healthy", "slow_rank", "slow_data", "small_microbatch", "everything_recomputed")
+LINKS = ("slow_link", "healthy_links")
+EXPECTED = {"healthy_links": "healthy"}
 MODELS = (("gpt", 128, 4, 64, 16), ("gpt", 64, 3, 32, 16), ("gpt", 192, 2, 48, 8), ("mlp", 512, 6, 0, 16),
           ("mlp", 1024, 3, 0, 32), ("conv", 32, 4, 0, 16), ("conv", 48, 3, 0, 8))
-JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "job.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+JOB = os.path.join(HERE, "job.py")
+
+
+def behind_links(fault, rng, seconds):
+    ranks = rng.choice((3, 4))
+    halved = rng.randrange(ranks) if fault == "slow_link" else -1
+    model = rng.choice((["mlp", "--width", "384", "--layers", "4"], ["gpt", "--width", "96", "--layers", "3", "--length", "32"]))
+    return ["/usr/bin/python3", os.path.join(HERE, "in_namespaces.py"), "--ranks", str(ranks), "--halved", str(halved), "--",
+            "/usr/bin/python3", JOB, "--seconds", str(seconds), "--model", *model], ranks
 
 
 def command_of(fault, seed, seconds):
     """The job's command line, its ranks, and the rank that the first finding is to name."""
     rng = random.Random(f"{fault} {seed}")
+    if fault in LINKS:
+        return *behind_links(fault, rng, seconds), None
     ranks = rng.choice((2, 2, 3, 4))
     model, width, layers, length, batch = rng.choice(MODELS)
     command = ["/usr/bin/python3", JOB, "--fault", fault, "--seconds", str(seconds), "--seed", str(seed), "--ranks", str(ranks),
@@ -50,7 +65,8 @@ def outcome(card, fault, rank):
     if not card["findings"]:
         return "too few steps"
     first = card["findings"][0]
-    if first["name"] == fault and first.get("rank") == rank:
+    named = first.get("rank") if fault == "slow_rank" else None
+    if first["name"] == EXPECTED.get(fault, fault) and named == rank:
         return "right"
     return first["name"] + (f" {first['rank']}" if "rank" in first else "")
 
