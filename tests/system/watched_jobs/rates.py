@@ -88,7 +88,8 @@ def main():
             command, ranks, rank = command_of(fault, seed, options.seconds)
             path = os.path.join(options.frames, f"{fault}-{seed}.jsonl")
             if not options.again:
-                frames, code = record.record(command, output=subprocess.DEVNULL)
+                with open(path + ".log", "w", encoding="utf-8") as said:
+                    frames, code = record.record(command, output=said)
                 if code != 0:
                     results[fault]["the job failed"] += 1
                     continue
