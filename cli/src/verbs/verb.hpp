@@ -54,6 +54,7 @@ void add_kill_switch(CLI::App& root, Selection& selection);
 void add_cert(CLI::App& root, Selection& selection);
 void add_token(CLI::App& root, Selection& selection);
 void add_top(CLI::App& root, Selection& selection);
+void add_card(CLI::App& root, Selection& selection);
 void add_trace(CLI::App& root, Selection& selection);
 void add_doctor(CLI::App& root, Selection& selection);
 void add_completion(CLI::App& root, Selection& selection);

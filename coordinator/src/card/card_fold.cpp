@@ -1,7 +1,6 @@
 #include "card/card_fold.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "card/make_card.hpp"
@@ -52,18 +51,23 @@ void CardFold::step(std::int32_t number, const CardStep& step) {
 }
 
 void CardFold::facts(std::int32_t number, api::RankFacts facts) {
-  if (RankEvidence* one = rank(number)) one->facts = std::move(facts);
+  RankEvidence* one = rank(number);
+  if (one == nullptr) return;
+  one->facts = std::move(facts);
+  one->trained_s = one->steps.trained_s();
 }
 
 void CardFold::activity(std::int32_t number, const api::LiveRank& activity) {
   RankEvidence* one = rank(number);
   if (one == nullptr || activity.source != "kernels" || !activity.shares || activity.steps_measured == 0) return;
   const api::LiveShares& shares = *activity.shares;
-  DeviceEvidence device{activity.step_ms.value_or(0), shares.computation, shares.exposed_communication,
-                        shares.exposed_copy, shares.idle};
-  device.kernels_per_step = static_cast<double>(activity.kernels_per_step.value_or(0));
-  device.kernel_us = mean_kernel_us(activity.busiest);
-  one->device = device;
+  DeviceLook look{activity.step_ms.value_or(0), shares.computation, shares.exposed_communication, shares.exposed_copy,
+                  shares.idle};
+  look.kernels_per_step = static_cast<double>(activity.kernels_per_step.value_or(0));
+  look.kernel_us = mean_kernel_us(activity.busiest);
+  if (look.step_ms <= 0) return;
+  one->looks.push_back(look);
+  if (one->looks.size() > RankEvidence::kMostLooks) one->looks.pop_front();
 }
 
 void CardFold::links(std::vector<CardLink> links) {

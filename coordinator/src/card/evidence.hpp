@@ -2,8 +2,10 @@
 
 // What the card knows of a job: per rank, and of its links. Plain values.
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,8 +35,8 @@ struct MicrobatchProbe {
   double spread = 0;  // relative, of the ratio of the two
 };
 
-// What the device did in a step: shares of it, from kernels that were recorded.
-struct DeviceEvidence {
+// What the device did in a step, a mean over its latest ones: shares of it, from kernels that were recorded.
+struct DeviceLook {
   double step_ms = 0;
   double computation = 0;
   double exposed_communication = 0;
@@ -45,16 +47,26 @@ struct DeviceEvidence {
 };
 
 struct RankEvidence {
+  static constexpr std::size_t kMostLooks = 32;
+
   explicit RankEvidence(std::size_t capacity) : steps(capacity) {}
 
   std::string node;
   std::int64_t launch = 0;
   KeptSteps steps;
   api::RankFacts facts;
-  std::optional<DeviceEvidence> device;
+  double trained_s = 0;  // until they were told
+  std::deque<DeviceLook> looks;  // the latest last
   std::int64_t peak_bytes = 0;
-  std::int64_t count = 0;  // samples, microbatches and tokens that it told last, in one step
-  std::int64_t tokens = 0;
+};
+
+// All of it.
+struct JobEvidence {
+  const std::string& job;
+  std::int32_t world_size;
+  const std::map<std::int32_t, RankEvidence>& ranks;
+  const std::vector<CardLink>& links;
+  const std::optional<MicrobatchProbe>& probe;
 };
 
 }  // namespace trimtab::coordinator

@@ -42,6 +42,7 @@ KeptStep kept(const CardStep& step, double at_s) {
   one.recompute = std::min(ms(step.parts->recompute_ns), one.backward);
   one.optimizer = ms(step.parts->optimizer_ns);
   one.communication = ms(step.parts->communication_ns);
+  if (step.parts->stolen_ns >= 0) one.stolen = ms(step.parts->stolen_ns);
   return one;
 }
 

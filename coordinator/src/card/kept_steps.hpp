@@ -12,7 +12,7 @@
 
 namespace trimtab::coordinator {
 
-// In milliseconds. 48 bytes: a job may have 65,536 ranks.
+// In milliseconds. 52 bytes: a job may have 65,536 ranks.
 struct KeptStep {
   std::int64_t step = 0;
   float at_s = 0;  // its end, in the rank's training time
@@ -23,6 +23,7 @@ struct KeptStep {
   float recompute = 0;  // inside backward
   float optimizer = 0;
   float communication = 0;
+  float stolen = -1;  // -1: not told
   std::uint32_t microbatches = 0;
   std::uint32_t count = 0;
   float tokens = 0;
@@ -45,6 +46,8 @@ class KeptSteps {
   [[nodiscard]] const std::deque<KeptStep>& all() const { return kept_; }
   // With the warm-up, and with those that went.
   [[nodiscard]] std::int64_t told() const { return told_; }
+  // What all of them took.
+  [[nodiscard]] double trained_s() const { return trained_s_; }
 
  private:
   [[nodiscard]] bool is_chosen(std::int64_t step) const;

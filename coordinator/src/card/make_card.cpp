@@ -1,31 +1,139 @@
 #include "card/make_card.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "card/findings/findings.hpp"
+#include "card/job_look.hpp"
+#include "card/peak_flops.hpp"
 
 namespace trimtab::coordinator {
 
 namespace {
 
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())))];
+// The step's time: of the steps that all ranks tell; where there are none, of the rank that tells most.
+std::vector<double> step_times(const JobLook& job) {
+  if (job.steps.count() > 0) return job.steps.series([&job](std::size_t row) { return job.steps.wall(row); });
+  std::vector<double> walls;
+  for (const auto& [number, rank] : job.evidence.ranks) {
+    if (rank.steps.all().size() <= walls.size()) continue;
+    walls.clear();
+    for (const KeptStep& step : rank.steps.all()) walls.push_back(step.wall);
+  }
+  return walls;
+}
+
+// The mean over ranks of what the middle step of each had.
+double share(const Rows& rows, double Cell::*member) {
+  if (rows.count() == 0) return 0;
+  double sum = 0;
+  for (std::size_t place = 0; place < rows.ranks().size(); ++place) {
+    sum += median_of(rows.series([&](std::size_t row) {
+      const Cell& cell = rows.at(row, place);
+      return cell.wall > 0 ? cell.*member / cell.wall : 0;
+    }));
+  }
+  return sum / static_cast<double>(rows.ranks().size());
+}
+
+api::CardShares shares_of(const JobLook& job, bool launch_bound) {
+  const Rows& rows = job.work();
+  api::CardShares shares;
+  shares.computation = share(rows, &Cell::passes) + (job.on_device ? 0 : share(rows, &Cell::optimizer));
+  shares.exposed_communication = share(rows, &Cell::communication);
+  shares.data = share(job.steps, &Cell::data);
+  if (job.on_device) {
+    // What the host waits for counts as far as the device idles.
+    const double idle = share(rows, &Cell::idle);
+    shares.data = std::min(shares.data, idle);
+    (launch_bound ? shares.launch_bound : shares.idle) = idle - shares.data;
+  }
+  const double told =
+      shares.computation + shares.exposed_communication + shares.data + shares.launch_bound + shares.idle;
+  shares.other = rows.count() > 0 ? std::max(1 - told, 0.0) : 0;
+  return shares;
+}
+
+// A second, of all ranks together; `all` says whether every rank counts, or none.
+std::optional<double> rate(const JobEvidence& job, double (*amount)(const KeptStep&), bool& all) {
+  double sum = 0;
+  std::size_t counting = 0;
+  for (const auto& [number, rank] : job.ranks) {
+    double amounts = 0;
+    double ms = 0;
+    for (const KeptStep& step : rank.steps.all()) {
+      amounts += amount(step);
+      ms += step.wall;
+    }
+    if (amounts <= 0 || ms <= 0) continue;
+    ++counting;
+    sum += amounts / ms * 1e3;
+  }
+  all = counting == 0 || counting == job.ranks.size();
+  return counting > 0 ? std::optional(sum) : std::nullopt;
+}
+
+void add_rates(const JobLook& job, api::Card& card) {
+  bool all_samples = true;
+  bool all_tokens = true;
+  card.samples_per_s = rate(
+      job.evidence, [](const KeptStep& step) { return static_cast<double>(step.count); }, all_samples);
+  card.tokens_per_s = rate(
+      job.evidence, [](const KeptStep& step) { return static_cast<double>(step.tokens); }, all_tokens);
+  if (!all_samples || !all_tokens)
+    card.notes.emplace_back("samples/s and tokens/s: only some ranks say what they take");
+  const std::optional<double> peak = peak_flops(job.facts.device_name, job.facts.dtype);
+  if (!peak || !card.tokens_per_s || job.facts.parameters <= 0 || card.ranks == 0) return;
+  card.peak_flops = *peak * static_cast<double>(std::max<std::int64_t>(job.evidence.world_size, card.ranks));
+  card.mfu = 6 * static_cast<double>(job.facts.parameters) * *card.tokens_per_s / *card.peak_flops;
+  card.notes.emplace_back("MFU: 6 x parameters x tokens/s over the devices' dense peak in " + job.facts.dtype);
+}
+
+void add_notes(const JobLook& job, api::Card& card) {
+  const auto say = [&card](const std::string& note) { card.notes.push_back(note); };
+  const std::int64_t world = job.evidence.world_size;
+  if (card.ranks < world) {
+    say(std::to_string(card.ranks) + " of " + std::to_string(world) + " ranks tell steps");
+  }
+  if (card.steps == 0) return;
+  if (job.steps.count() == 0 && !job.on_device) {
+    say("no rank tells where its steps go, so nothing can be said about what would make them shorter");
+  } else if (job.on_device && job.devices.count() < kLeastRows) {
+    say("the device's kernels have not been seen for long enough to say where its steps go");
+  } else if (!job.work().are_enough()) {
+    say(std::to_string(card.steps) + " steps after warm-up are too few for findings: " + std::to_string(kLeastRows) +
+        " are needed");
+  }
+  if (job.work().are_enough() && !job.on_device && !job.work().undisturbed() && job.work().ranks().size() > 1) {
+    say("what other processes take from the ranks is not known here, so a rank counts as slow only where it is clearly "
+        "so");
+  }
+  constexpr double kCrowded = 0.15;
+  const double crowding = job.crowding();
+  if (crowding > kCrowded) {
+    say("the ranks lack CPUs: " + std::to_string(std::lround(100 * crowding)) +
+        " % of a step they could run and had none; fewer ranks or threads, or fewer other processes");
+  }
 }
 
 }  // namespace
 
-api::Card make_card(const JobEvidence& job) {
+api::Card make_card(const JobEvidence& evidence) {
+  const JobLook job = look_at(evidence);
   api::Card card;
-  card.job = job.job;
-  for (const auto& [number, rank] : job.ranks) {
-    if (rank.steps.all().empty()) continue;
-    std::vector<double> walls;
-    for (const KeptStep& step : rank.steps.all()) walls.push_back(step.wall);
-    if (card.ranks++ == 0) {
-      card.steps = static_cast<std::int64_t>(walls.size());
-      card.step_ms = {quantile(walls, 0.5), quantile(walls, 0.9)};
-    }
-  }
+  card.job = evidence.job;
+  for (const auto& [number, rank] : evidence.ranks) card.ranks += rank.steps.told() > 0 ? 1 : 0;
+  std::vector<double> walls = step_times(job);
+  card.steps = static_cast<std::int64_t>(walls.size());
+  if (!walls.empty()) card.step_ms = {median_of(walls), quantile_of(walls, 0.9)};
+  card.findings = findings_of(job);
+  const bool launch_bound = std::ranges::any_of(
+      card.findings, [](const api::CardFinding& one) { return one.name == api::FindingName::kLaunchBound; });
+  card.shares = shares_of(job, launch_bound);
+  card.memory = job.memory;
+  add_rates(job, card);
+  add_notes(job, card);
   return card;
 }
 

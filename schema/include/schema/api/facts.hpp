@@ -28,6 +28,22 @@ struct FactShape {
   }
 };
 
+// What the rank's own connections to another host carried since training began, by the kernel's counters: of the one
+// direction. `busy_ns`: the time in which something was on its way.
+struct FactLink {
+  std::string from;
+  std::string to;
+  std::int64_t bytes = 0;
+  std::int64_t busy_ns = 0;
+
+  static constexpr void fields(auto&& visit) {
+    visit("from", &FactLink::from, Presence::kUsual, "The rank's own address.");
+    visit("to", &FactLink::to, Presence::kUsual, "The other's.");
+    visit("bytes", &FactLink::bytes, Presence::kUsual, "");
+    visit("busy_ns", &FactLink::busy_ns, Presence::kUsual, "");
+  }
+};
+
 // A text that is empty and a number of 0 are not known. What is not known of `workers` is -1: 0 is a setting.
 struct RankFacts {
   std::string framework;
@@ -46,6 +62,7 @@ struct RankFacts {
   std::int64_t memory_used_bytes = 0;
   std::int64_t memory_total_bytes = 0;
   std::vector<FactShape> shapes;
+  std::vector<FactLink> links;
 
   static constexpr void fields(auto&& visit) {
     visit("framework", &RankFacts::framework, Presence::kIfAny, "\"ddp\", \"fsdp\", \"transformers\", ...");
@@ -64,6 +81,7 @@ struct RankFacts {
     visit("memory_used_bytes", &RankFacts::memory_used_bytes, Presence::kIfAny, "At its peak.");
     visit("memory_total_bytes", &RankFacts::memory_total_bytes, Presence::kIfAny, "");
     visit("shapes", &RankFacts::shapes, Presence::kIfAny, "At most 8, the heaviest.");
+    visit("links", &RankFacts::links, Presence::kIfAny, "At most 64, the busiest.");
   }
 };
 

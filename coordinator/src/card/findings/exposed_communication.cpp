@@ -1,0 +1,101 @@
+// Communication that no computation hides, and that no slower rank or link explains.
+
+#include <algorithm>
+#include <string>
+
+#include "base/numbers.hpp"
+#include "card/findings/findings.hpp"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+struct Limits {
+  double middle;
+  double surely;
+};
+constexpr Limits kDevice = {0.15, 0.10};
+constexpr Limits kHosts = {0.40, 0.30};
+// Ranks of one host move gradients with the CPUs that they compute with: there is little that could hide it. Where they
+// lack CPUs, most of the waiting is for a rank that has none just then.
+constexpr Limits kOneHost = {0.70, 0.60};
+constexpr double kMoreWhereCrowded = 0.5;
+
+Limits limits_of(const JobLook& job) {
+  if (job.on_device) return kDevice;
+  const Limits limits = job.nodes() > 1 ? kHosts : kOneHost;
+  const double more = kMoreWhereCrowded * job.crowding();
+  return {limits.middle + more, limits.surely + more};
+}
+
+constexpr double kHalf = 0.5;
+
+struct Way {
+  std::string advice;
+  double saved;  // of the exposed communication
+  std::string says;
+};
+
+Way way_out(const JobLook& job) {
+  const std::string& framework = job.facts.framework;
+  if (framework == "fsdp" || framework == "fsdp2") {
+    return {
+        "FullyShardedDataParallel(backward_prefetch=BackwardPrefetch.BACKWARD_PRE, forward_prefetch=True, "
+        "limit_all_gathers=True), reduce in bfloat16 (MixedPrecision(reduce_dtype=torch.bfloat16)), or a larger "
+        "microbatch",
+        kHalf, "half of it by half the bytes"};
+  }
+  if (framework == "deepspeed") {
+    return {
+        "\"overlap_comm\": true, \"contiguous_gradients\": true, \"reduce_bucket_size\": 5e8, "
+        "\"communication_data_type\": "
+        "\"bfp16\"",
+        kHalf, "half of it by half the bytes"};
+  }
+  if (framework == "megatron") {
+    return {"--overlap-grad-reduce --overlap-param-gather (with --use-distributed-optimizer), --grad-reduce-in-bf16",
+            kHalf, "half of it by half the bytes"};
+  }
+  if (job.microbatches >= 2) {
+    return {"reduce gradients once a step: model.no_sync() for all but the last of the " +
+                format_number(job.microbatches, 0) + " microbatches (accelerate: with accelerator.accumulate(model))",
+            1 - 1 / job.microbatches, "what the other microbatches reduce"};
+  }
+  if (framework == "torch") {
+    return {
+        "DistributedDataParallel(model, gradient_as_bucket_view=True) reduces gradients while the backward pass "
+        "computes; or a larger batch per step",
+        kHalf, "half of it behind the backward pass"};
+  }
+  return {
+      "model.register_comm_hook(None, torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook) "
+      "halves the bytes (fp16_compress_hook before Ampere); DistributedDataParallel(gradient_as_bucket_view=True, "
+      "bucket_cap_mb=...); or a larger batch per step",
+      kHalf, "half of it by half the bytes"};
+}
+
+}  // namespace
+
+Estimate pure_communication(const JobLook& job) {
+  const Rows& rows = job.work();
+  return estimate_of(
+      rows.series([&rows](std::size_t row) { return rows.least(row, &Cell::communication) / rows.wall(row); }));
+}
+
+Found find_exposed_communication(const JobLook& job) {
+  const Rows& rows = job.work();
+  if (!rows.are_enough() || rows.ranks().size() < 2) return {};
+  const Estimate waiting = pure_communication(job);
+  const Limits limits = limits_of(job);
+  if (waiting.value < limits.middle || waiting.low < limits.surely) return {};
+  const Way way = way_out(job);
+  api::CardFinding finding =
+      new_finding(api::FindingName::kExposedCommunication, {waiting.value * way.saved, 0, waiting.high});
+  finding.why = "every rank waits at least " + format_percent(waiting.value) + " of a step (" +
+                format_percent(waiting.low) + " to " + format_percent(waiting.high) +
+                ") for communication that no computation hides; the gain assumed is " + way.says;
+  finding.advice = way.advice;
+  return finding;
+}
+
+}  // namespace trimtab::coordinator

@@ -1,0 +1,130 @@
+// A rank whose own work takes longer than that of the others in the same step, so that they wait for it.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "base/numbers.hpp"
+#include "card/findings/findings.hpp"
+
+namespace trimtab::coordinator {
+
+namespace {
+
+// How much longer, at least: as the middle of all steps says, and surely.
+struct Limits {
+  double middle;
+  double surely;
+};
+constexpr Limits kDevice = {0.05, 0.03};
+// Ranks that share a host's cores disturb each other by their caches, too, and some by more than others.
+constexpr Limits kHost = {0.11, 0.05};
+constexpr Limits kDisturbed = {0.13, 0.07};  // other processes' load is still in the ranks' times
+constexpr double kLeastGain = 0.01;
+
+class OwnWork {
+ public:
+  explicit OwnWork(const Rows& rows) : rows_(rows) {}
+
+  [[nodiscard]] double of(std::size_t row, std::size_t place) const { return rows_.at(row, place).own; }
+
+  // By rank, the logarithm of what its work takes of what the middle one of the others takes: the middle over steps.
+  [[nodiscard]] std::vector<double> beside_others() const {
+    std::vector<double> middle;
+    for (std::size_t row = 0; row < rows_.count(); ++row) {
+      std::vector<double> all;
+      for (std::size_t place = 0; place < ranks(); ++place) all.push_back(of(row, place));
+      middle.push_back(std::log(median_of(std::move(all))));
+    }
+    std::vector<double> ratios;
+    for (std::size_t place = 0; place < ranks(); ++place) {
+      ratios.push_back(
+          median_of(rows_.series([&](std::size_t row) { return std::log(of(row, place)) - middle[row]; })));
+    }
+    return ratios;
+  }
+
+  // The same of one rank, step by step, and exactly: without itself in the middle.
+  [[nodiscard]] std::vector<double> beside_others(std::size_t place) const {
+    return rows_.series([&](std::size_t row) {
+      std::vector<double> others;
+      for (std::size_t i = 0; i < ranks(); ++i) {
+        if (i != place) others.push_back(of(row, i));
+      }
+      return std::log(of(row, place) / median_of(std::move(others)));
+    });
+  }
+
+  // The share of a step that goes where these ranks take less by these logarithms. The step is the one that other
+  // processes leave alone.
+  [[nodiscard]] std::vector<double> gain(const std::map<std::size_t, double>& faster) const {
+    return rows_.series([&](std::size_t row) {
+      double longest = 0;
+      double then = 0;
+      for (std::size_t i = 0; i < ranks(); ++i) {
+        const auto found = faster.find(i);
+        longest = std::max(longest, of(row, i));
+        then = std::max(then, found == faster.end() ? of(row, i) : of(row, i) * std::exp(-found->second));
+      }
+      return (longest - then) / (longest + rows_.least(row, &Cell::communication) + rows_.mean(row, &Cell::data));
+    });
+  }
+
+  [[nodiscard]] std::size_t ranks() const { return rows_.ranks().size(); }
+
+ private:
+  const Rows& rows_;
+};
+
+// Those as slow as `slowest`, or nearly: a node's ranks are slow together. Never half of them.
+std::map<std::size_t, double> slow_ones(const OwnWork& work, const std::vector<double>& ratios, std::size_t slowest,
+                                        double slowest_ratio) {
+  std::map<std::size_t, double> slow;
+  for (std::size_t place = 0; place < ratios.size(); ++place) {
+    if (place == slowest || (ratios.size() > 3 && ratios[place] > 0.6 * ratios[slowest])) {
+      slow[place] = place == slowest ? slowest_ratio : ratios[place];
+    }
+  }
+  if (slow.size() * 2 < work.ranks() || slow.size() == 1) return slow;
+  return {{slowest, slowest_ratio}};
+}
+
+}  // namespace
+
+Found find_slow_rank(const JobLook& job) {
+  const Rows& rows = job.work();
+  if (!rows.are_enough() || rows.ranks().size() < 2) return {};
+  const OwnWork work(rows);
+  const std::vector<double> ratios = work.beside_others();
+  const auto slowest = static_cast<std::size_t>(std::ranges::max_element(ratios) - ratios.begin());
+  const Estimate longer = estimate_of(work.beside_others(slowest));
+  const Limits& limits = job.on_device ? kDevice : rows.undisturbed() ? kHost : kDisturbed;
+  if (longer.value < std::log1p(limits.middle) || longer.low < std::log1p(limits.surely)) return {};
+  const std::map<std::size_t, double> slow = slow_ones(work, ratios, slowest, longer.value);
+  // Of some steps together: what scatters from step to step is no rank's own.
+  const Rows merged = rows.merged();
+  const Estimate gain = estimate_of(OwnWork(merged).gain(slow));
+  if (gain.value < kLeastGain) return {};
+  const std::int32_t rank = rows.ranks()[slowest];
+  const std::string name = "rank " + std::to_string(rank);
+  std::string also;
+  for (const auto& [place, ratio] : slow) {
+    if (place != slowest && slow.size() <= 9) also += " " + std::to_string(rows.ranks()[place]);
+  }
+  api::CardFinding finding = new_finding(api::FindingName::kSlowRank, gain, rank);
+  finding.why = name + job.node_words(rank) + " takes " + format_percent(std::expm1(longer.value)) + " (" +
+                format_percent(std::expm1(longer.low)) + " to " + format_percent(std::expm1(longer.high)) +
+                ") longer for its own work than the others in the same step, and they wait for it" +
+                (slow.size() > 1 ? ". As slow: " + std::to_string(slow.size() - 1) + " more" +
+                                       (also.empty() ? "" : " (ranks" + also + ")")
+                                 : "");
+  finding.advice = "look at what " + name + " has that others have not" +
+                   (job.on_device ? ": its GPU's clock and temperature (nvidia-smi -q -d PERFORMANCE), other processes"
+                                    " there, more or longer samples"
+                                  : ": other processes on its cores, fewer cores (taskset -p, OMP_NUM_THREADS), more or"
+                                    " longer samples, work that it does alone");
+  return finding;
+}
+
+}  // namespace trimtab::coordinator
