@@ -180,6 +180,9 @@ class Session:
         parts = dict(zip((f"{name}_ns" for name in NAMES), ns))
         parts["backward_ns"] += parts["recompute_ns"]
         del parts["other_ns"]
+        stolen = account.take_stolen()
+        if stolen is not None:
+            parts["stolen_ns"] = stolen
         told = self._values()
         self._client.step(self._number, wall_ns=wall, cpu_ns=cpu - self._cpu, parts=parts, **told)
         self._cpu = cpu
