@@ -3,6 +3,7 @@
 A part is opened with enter() and closed with leave() of what enter() returned. What is still open inside (an exception
 went by its end) is closed with it. Ranges are closed with their part. One thread.
 """
+import os
 import time
 
 OTHER, DATA, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, COMMUNICATION, ASIDE = range(8)
@@ -17,10 +18,36 @@ _STALE = {
 }
 
 
+class ThreadStolen:
+    """A clock of the thread that made it, which runs while that is ready to run but has no CPU, in nanoseconds. Linux."""
+
+    def __init__(self):
+        self._descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __call__(self):
+        return int(os.pread(self._descriptor, 64, 0).split()[1])
+
+    def __del__(self):
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+
+def thread_stolen():
+    """Such a clock; None where the kernel does not say."""
+    try:
+        clock = ThreadStolen()
+        clock()
+    except (OSError, ValueError, IndexError):
+        return None
+    return clock
+
+
 class Account:
-    def __init__(self, ranges, clock=time.perf_counter_ns):
+    def __init__(self, ranges, clock=time.perf_counter_ns, stolen=thread_stolen):
         self._ranges, self._clock = ranges, clock
+        self._open_stolen, self._stolen = stolen, None
         self._ns = [0] * len(NAMES)
+        self._stolen_ns = [0] * len(NAMES)
         self._parts = []  # Open, the innermost last.
         self._open_ranges = []  # How many each of them has.
         self._left = OTHER  # The part that ended last with none around it.
@@ -94,16 +121,34 @@ class Account:
                 self._ranges.pop()
             self._open_ranges[place] = 0
 
+    def take_stolen(self):
+        """Since it was asked last, outside of data, communication and aside: how long the thread wanted a CPU and had none.
+        None: not known."""
+        if self._stolen is None:
+            return None
+        taken, self._stolen_ns = self._stolen_ns, [0] * len(NAMES)
+        return sum(taken) - taken[DATA] - taken[COMMUNICATION] - taken[ASIDE]
+
     def restart(self):
+        """The thread that calls is the one from now on."""
         self.close_ranges()
         self._parts.clear(), self._open_ranges.clear()
         self._ns = [0] * len(NAMES)
+        self._stolen_ns = [0] * len(NAMES)
+        self._stolen = self._open_stolen()
+        if self._stolen is not None:
+            self._stolen_since = self._stolen()
         self._left = OTHER
         self._since = self.begin = self._clock()
 
     def _count(self, now, following):
-        self._ns[self._current(following)] += now - self._since
+        part = self._current(following)
+        self._ns[part] += now - self._since
         self._since = now
+        if self._stolen is not None:
+            stolen = self._stolen()
+            self._stolen_ns[part] += stolen - self._stolen_since
+            self._stolen_since = stolen
 
     def _current(self, following):
         """The open part. Between two of them, what lies right before a backward pass is the rest of the forward pass (the

@@ -204,6 +204,9 @@ class Session:
         self._client.pop()
         ns[BACKWARD] += ns[RECOMPUTE]
         parts = dict(zip(_TOLD, ns[1:]))
+        stolen = account.take_stolen()
+        if stolen is not None:
+            parts["stolen_ns"] = stolen
         told = self._values()
         self._client.step(self._number, wall_ns=wall, cpu_ns=cpu - self._cpu, parts=parts, **told)
         self._cpu = cpu
