@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "arguments.hpp"
 #include "files.hpp"
@@ -12,10 +13,13 @@ namespace trimtab::cli {
 
 namespace {
 
-constexpr std::array<AddVerb, 22> kVerbs{
-    add_up,          add_down,  add_profile, add_tune,  add_simulate, add_search,    add_model, add_evaluate,
-    add_plan,        add_db,    add_status,  add_top,   add_card,     add_trials,    add_job,   add_audit,
-    add_kill_switch, add_trace, add_cert,    add_token, add_doctor,   add_completion};
+constexpr std::array<AddVerb, 25> kVerbs{
+    add_run,   add_attach,      add_up,    add_down, add_profile, add_tune,   add_simulate,   add_search,
+    add_model, add_evaluate,    add_plan,  add_db,   add_status,  add_top,    add_card,       add_trials, add_job,
+    add_audit, add_kill_switch, add_trace, add_cert, add_token,   add_doctor, add_completion, add_keep};
+
+// Their "--" begins a command that is not ours to read: no word of it may be taken for an option or a list.
+constexpr std::array<std::string_view, 1> kWithCommand{"run"};
 
 // The subcommand that parsing had reached.
 const CLI::App* deepest(const CLI::App* app) {
@@ -30,7 +34,7 @@ std::string path_of(const CLI::App* app) {
 std::vector<std::string> verb_names(const CLI::App* app) {
   std::vector<std::string> names;
   for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
+    if (!is_hidden(verb)) names.push_back(verb->get_name());
   }
   return names;
 }
@@ -108,6 +112,14 @@ CLI::App* add_verb(CLI::App& parent, const std::string& name, const std::string&
   return verb;
 }
 
+void hide_verb(CLI::App* verb) {
+  verb->group("");
+}
+
+bool is_hidden(const CLI::App* verb) {
+  return verb->get_group().empty();
+}
+
 CLI::App& add_group(CLI::App& root, const std::string& name, const std::string& description,
                     const std::string& example) {
   return *add_verb(root, name, description, example)->require_subcommand(1);
@@ -158,8 +170,13 @@ std::unique_ptr<CLI::App> command_tree(Selection& selection) {
 int run(const std::vector<std::string>& arguments, Console& console) {
   Selection selection;
   const std::unique_ptr<CLI::App> root = command_tree(selection);
+  auto ours = arguments.end();
+  if (!arguments.empty() && std::ranges::find(kWithCommand, arguments.front()) != kWithCommand.end()) {
+    ours = std::ranges::find(arguments, "--");
+    if (ours != arguments.end()) selection.command.assign(ours + 1, arguments.end());
+  }
   try {
-    root->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    root->parse(std::vector<std::string>(std::reverse_iterator(ours), arguments.rend()));
   } catch (const CLI::CallForVersion& version) {
     console.out << version.what() << "\n";
     return 0;

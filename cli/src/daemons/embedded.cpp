@@ -1,13 +1,14 @@
 #include "daemons/embedded.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "daemons/embedded_commands.hpp"
+#include "daemons/state_lock.hpp"
 #include "files.hpp"
 #include "net/tokens.hpp"
 #include "schema/api/status.hpp"
@@ -30,93 +33,9 @@ constexpr Nanoseconds kStopPatience = std::chrono::seconds(12);
 // For a coordinator to read that a dead agent's connection has closed.
 constexpr Nanoseconds kDeparturePatience = std::chrono::seconds(10);
 
+constexpr const char* kCoordinator = "coordinator";
+
 constexpr std::size_t kLongestSocketPath = 107;  // sockaddr_un on Linux, less the final zero
-
-std::string node_name(std::uint32_t index) {
-  return "n" + std::to_string(index);
-}
-
-// Tokens of an `up`: without them every user of this machine could start commands through the loopback port. The
-// hashes, the one that people's commands show, the one that agents show.
-std::string token_hashes(const std::string& state_directory) {
-  return state_directory + "/tokens";
-}
-
-std::string person_token(const std::string& state_directory) {
-  return state_directory + "/token";
-}
-
-std::string agent_token(const std::string& state_directory) {
-  return state_directory + "/agent.token";
-}
-
-// The daemons' logs, which they keep within log_limit themselves.
-std::string coordinator_log(const std::string& state_directory) {
-  return state_directory + "/coordinator.log";
-}
-
-std::string agent_log(const std::string& state_directory, std::uint32_t index) {
-  return state_directory + "/agents/" + node_name(index) + ".log";
-}
-
-// The daemons' command lines.
-std::vector<std::string> coordinator_command(const UpOptions& options) {
-  return {options.programs + "/trimtab-coordinator",
-          "--listen",
-          "127.0.0.1:" + std::to_string(options.port),
-          "--state",
-          options.state + "/coordinator",
-          "--port-file",
-          options.state + "/coordinator.port",
-          "--log-file",
-          coordinator_log(options.state),
-          "--tokens",
-          token_hashes(options.state)};
-}
-
-std::vector<std::string> agent_command(const UpOptions& options, std::uint16_t port, std::uint32_t index,
-                                       Bytes memory) {
-  std::vector<std::string> command{options.programs + "/trimtab-agent",
-                                   "--coordinator",
-                                   "127.0.0.1:" + std::to_string(port),
-                                   "--node",
-                                   node_name(index),
-                                   "--state",
-                                   options.state + "/agents/" + node_name(index),
-                                   "--socket",
-                                   agent_socket(options.state, index),
-                                   "--devices",
-                                   std::to_string(options.devices),
-                                   "--memory",
-                                   std::to_string(memory),
-                                   "--token-file",
-                                   agent_token(options.state),
-                                   "--log-file",
-                                   agent_log(options.state, index),
-                                   "--metrics-port",
-                                   "0",
-                                   "--stop-ranks-on-exit"};
-  // Its coordinator is this user's alone, so the jobs are, too.
-  if (::geteuid() == 0) command.emplace_back("--run-as-root");
-  return command;
-}
-
-// The name in up.json of a node's agent.
-std::string agent_process(const std::string& node) {
-  return "agent " + node;
-}
-
-// Held while processes are started or stopped; the kernel lets go of it when its owner dies.
-Result<Descriptor> lock_state(const std::string& directory) {
-  TRIMTAB_TRY_STATUS(make_private_directory(directory));
-  const std::string path = directory + "/up.lock";
-  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640));
-  if (lock.get() < 0)
-    return unavailable("cannot write in the state directory " + directory + ": " + std::strerror(errno));
-  while (flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
-  }
-  return lock;
-}
 
 // Asks `done` until it says yes or the time is over.
 bool wait_until(const Clock& clock, Nanoseconds patience, const std::function<bool()>& done) {
@@ -168,20 +87,12 @@ std::vector<std::string> stop_all(const UpState& state, const Clock& clock) {
   std::vector<UpProcess> agents;
   std::vector<UpProcess> coordinators;
   for (const UpProcess& process : state.processes) {
-    (process.name == "coordinator" ? coordinators : agents).push_back(process);
+    (process.name == kCoordinator ? coordinators : agents).push_back(process);
   }
   std::vector<std::string> stopped = stop(agents, clock);
   const std::vector<std::string> rest = stop(coordinators, clock);
   stopped.insert(stopped.end(), rest.begin(), rest.end());
   return stopped;
-}
-
-// The file, if there is a readable one. One that no release can read is as good as none: what it named is unknown.
-std::optional<UpState> recorded_state(const std::string& directory) {
-  const auto text = read_file(up_file(directory));
-  if (!text.ok()) return std::nullopt;
-  auto state = parse_up_state(*text, up_file(directory));
-  return state.ok() ? std::optional(std::move(state).value()) : std::nullopt;
 }
 
 Bytes machine_memory() {
@@ -209,10 +120,10 @@ class Bringer {
 
   Status run() {
     if (options_.owned) state_.owner = this_process();
-    TRIMTAB_TRY_STATUS(make_tokens());
-    TRIMTAB_TRY_STATUS(start_coordinator());
+    state_.host = host_name();
+    TRIMTAB_TRY_STATUS(options_.shared ? begin_shared() : begin_alone());
     TRIMTAB_TRY_STATUS(start_agents());
-    TRIMTAB_TRY_STATUS(await_members(options_.agents));
+    TRIMTAB_TRY_STATUS(await_members());
     state_.devices = static_cast<std::int32_t>(options_.agents * options_.devices);
     return write_file(up_file(options_.state), to_json(state_));
   }
@@ -223,7 +134,7 @@ class Bringer {
       if (!is_alive(process.identity)) TRIMTAB_TRY_STATUS(start(process));
     }
     TRIMTAB_TRY_STATUS(await_coordinator());
-    return await_members(state_.processes.size() - 1);
+    return await_members();
   }
   [[nodiscard]] const UpState& state() const { return state_; }
   [[nodiscard]] const std::vector<UpProcess>& started() const { return started_; }
@@ -241,6 +152,18 @@ class Bringer {
     return start(state_.processes.back());
   }
 
+  Status begin_alone() {
+    TRIMTAB_TRY_STATUS(make_tokens());
+    return start_coordinator();
+  }
+
+  // Tokens and certificates are there; the coordinator is, too, where another node has started it.
+  Status begin_shared() {
+    state_.shared = options_.shared->coordinator;
+    state_.port = state_.shared->port;
+    return state_.port == 0 ? start_coordinator() : await_coordinator();
+  }
+
   // New ones for each `up`.
   Status make_tokens() {
     net::Tokens tokens;
@@ -254,10 +177,11 @@ class Bringer {
   }
 
   Status start_coordinator() {
-    const std::string port_file = options_.state + "/coordinator.port";
-    remove_if_there(port_file);
-    TRIMTAB_TRY_STATUS(start("coordinator", coordinator_command(options_), coordinator_log(options_.state)));
-    TRIMTAB_TRY_STATUS(await("the coordinator to listen", [&] { return read_port(port_file); }));
+    const std::string place = port_file(options_.state);
+    remove_if_there(place);
+    TRIMTAB_TRY_STATUS(start(kCoordinator, coordinator_command(options_), coordinator_log(options_.state)));
+    TRIMTAB_TRY_STATUS(await("the coordinator to listen", [&] { return read_port(place); }));
+    if (state_.shared) state_.shared->port = state_.port;
     // Started again, it has to be where the agents look for it.
     UpOptions found = options_;
     found.port = state_.port;
@@ -267,7 +191,7 @@ class Bringer {
 
   Status await_coordinator() {
     return await("the coordinator to answer", [&] {
-      return CoordinatorClient(embedded_address(options_.state, state_.port))
+      return CoordinatorClient(embedded_address(options_.state, state_))
           .get("/v1/status", std::chrono::seconds(2))
           .ok();
     });
@@ -284,10 +208,10 @@ class Bringer {
     const Bytes share = machine_memory() / std::max(1U, options_.agents * options_.devices);
     const Bytes memory = options_.memory > 0 ? options_.memory : share;
     for (std::uint32_t index = 0; index < options_.agents; ++index) {
-      const std::string name = node_name(index);
-      TRIMTAB_TRY_STATUS(make_directories(options_.state + "/agents/" + name));
+      TRIMTAB_TRY_STATUS(make_directories(agent_directory(options_.state, index)));
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
-      TRIMTAB_TRY_STATUS(start(agent_process(name), agent_command(options_, state_.port, index, memory),
+      TRIMTAB_TRY_STATUS(start(agent_process(node_name(options_, index)),
+                               agent_command(options_, state_.port, index, memory, ::geteuid() == 0),
                                agent_log(options_.state, index)));
     }
     return {};
@@ -306,15 +230,21 @@ class Bringer {
     return {};
   }
 
-  Status await_members(std::size_t agents) {
-    const CoordinatorClient client(embedded_address(options_.state, state_.port));
-    return await("all agents to join", [&] { return connected_nodes(client).size() >= agents; });
+  Status await_members() {
+    const CoordinatorClient client(embedded_address(options_.state, state_));
+    return await("all agents to join", [&] {
+      const std::vector<std::string> connected = connected_nodes(client);
+      return std::ranges::all_of(state_.processes, [&](const UpProcess& process) {
+        return process.name == kCoordinator ||
+               std::ranges::find(connected, process.name, agent_process) != connected.end();
+      });
+    });
   }
 
   // Until the coordinator has seen the end of each agent that died. Before that, its word that all agents are connected
   // says nothing of those that are started again.
   void await_departures() {
-    const CoordinatorClient client(embedded_address(options_.state, state_.port));
+    const CoordinatorClient client(embedded_address(options_.state, state_));
     wait_until(clock_, kDeparturePatience, [&] {
       const std::vector<std::string> connected = connected_nodes(client);
       return std::ranges::none_of(state_.processes, [&](const UpProcess& process) {
@@ -406,17 +336,35 @@ Result<std::vector<std::string>> stop_recorded(const std::string& directory, con
 
 }  // namespace
 
+// The file, if there is a readable one. One that no release can read is as good as none: what it named is unknown.
+std::optional<UpState> recorded_state(const std::string& directory) {
+  const auto text = read_file(up_file(directory));
+  if (!text.ok()) return std::nullopt;
+  auto state = parse_up_state(*text, up_file(directory));
+  return state.ok() ? std::optional(std::move(state).value()) : std::nullopt;
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  return ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+}
+
 std::string agent_socket(const std::string& state_directory, std::uint32_t index) {
-  std::string path = state_directory + "/agents/" + node_name(index) + "/agent.sock";
+  std::string path = agent_directory(state_directory, index) + "/agent.sock";
   if (path.size() <= kLongestSocketPath) return path;
   // The user's id keeps people apart, the hash their state directories.
   return "/tmp/trimtab-" + std::to_string(getuid()) + "/" + std::to_string(std::hash<std::string>{}(state_directory)) +
-         "-" + node_name(index) + ".sock";
+         "-n" + std::to_string(index) + ".sock";
 }
 
-Address embedded_address(const std::string& state_directory, std::uint16_t port) {
+Address embedded_address(const std::string& state_directory, const UpState& state) {
+  if (state.shared) return *state.shared;
   const std::string token = person_token(state_directory);
-  return {"127.0.0.1", port, {}, is_there(token) ? token : ""};
+  return {"127.0.0.1", state.port, {}, is_there(token) ? token : ""};
+}
+
+bool is_usable(const UpState& state) {
+  return is_complete(state) && (state.owner.pid == 0 || is_alive(state.owner));
 }
 
 std::optional<UpState> running_state(const std::string& state_directory) {
@@ -426,7 +374,7 @@ std::optional<UpState> running_state(const std::string& state_directory) {
 }
 
 Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
-  TRIMTAB_TRY(const Descriptor lock, lock_state(options.state));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(options.state, clock));
   UpOutcome outcome;
   if (auto recorded = recorded_state(options.state)) {
     if (is_complete(*recorded)) return take_over(std::move(*recorded), options);
@@ -444,15 +392,21 @@ Result<UpOutcome> bring_up(const UpOptions& options, const Clock& clock) {
 }
 
 Status release(const std::string& state_directory, const Clock& clock) {
-  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
-  const auto state = recorded_state(state_directory);
-  if (!state || state->owner != this_process()) return {};
-  TRIMTAB_TRY(const std::vector<std::string> ignored, stop_recorded(state_directory, clock));
+  TRIMTAB_TRY([[maybe_unused]] const bool released, release_unused(state_directory, clock, [] { return false; }));
   return {};
 }
 
+Result<bool> release_unused(const std::string& state_directory, const Clock& clock,
+                            const std::function<bool()>& is_used) {
+  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory, clock));
+  const auto state = recorded_state(state_directory);
+  if (!state || state->owner != this_process() || is_used()) return false;
+  TRIMTAB_TRY(const std::vector<std::string> ignored, stop_recorded(state_directory, clock));
+  return true;
+}
+
 Status disown(const std::string& state_directory) {
-  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory, SystemClock()));
   auto state = recorded_state(state_directory);
   if (!state || state->owner != this_process()) return {};
   state->owner = {};
@@ -462,7 +416,7 @@ Status disown(const std::string& state_directory) {
 Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
   // Asking for nothing to be up needs no directory.
   if (!recorded_state(state_directory)) return std::vector<std::string>{};
-  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
+  TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory, clock));
   return stop_recorded(state_directory, clock);
 }
 

@@ -3,11 +3,23 @@
 // The embedded default: a coordinator and agents on this machine as background daemons, their state under one
 // directory. Blocking; polls with deadlines.
 
+#include <functional>
+#include <optional>
+
 #include "base/units.hpp"
 #include "daemons/up_state.hpp"
 #include "jobs/coordinator_client.hpp"
 
 namespace trimtab::cli {
+
+// The part of this node where several nodes are up together, under TLS (run/shared_folder.hpp).
+struct SharedUp {
+  std::string node;                      // what its agent is called
+  net::CredentialFiles agent_tls;        // of a node
+  Address coordinator;                   // how the agent and this user's commands ask it; port 0 = it is started here
+  net::CredentialFiles coordinator_tls;  // where it is started here
+  std::string tokens;                    // likewise: the file of hashes
+};
 
 struct UpOptions {
   std::string state;          // directory, absolute
@@ -18,6 +30,7 @@ struct UpOptions {
   Bytes memory = 0;           // per device; 0 = this machine's, shared by all devices
   Nanoseconds deadline = std::chrono::seconds(30);
   bool owned = false;  // this process means to bring it down at its end
+  std::optional<SharedUp> shared = {};
 };
 
 struct UpOutcome {
@@ -37,6 +50,11 @@ struct UpOutcome {
 // bring_down() by the owner alone: nothing happens where somebody else has taken it over by `up`.
 [[nodiscard]] Status release(const std::string& state_directory, const Clock& clock);
 
+// The same where nobody needs them: asked once, while no other command can begin to. False = somebody does, or they are
+// no longer ours.
+[[nodiscard]] Result<bool> release_unused(const std::string& state_directory, const Clock& clock,
+                                          const std::function<bool()>& is_used);
+
 // Nobody owns them any more: they stay up until bring_down(). Nothing happens where somebody else owns them.
 [[nodiscard]] Status disown(const std::string& state_directory);
 
@@ -46,9 +64,15 @@ struct UpOutcome {
 
 // What is up there: the file exists and its coordinator is alive.
 [[nodiscard]] std::optional<UpState> running_state(const std::string& state_directory);
+// What the file says, whether or not any of it is alive.
+[[nodiscard]] std::optional<UpState> recorded_state(const std::string& state_directory);
+// All of it is alive, and so is its owner where it has one: it will not go of itself while it is used.
+[[nodiscard]] bool is_usable(const UpState& state);
+// This machine, as up.json names it.
+[[nodiscard]] std::string host_name();
 
 // The embedded coordinator, with its token.
-[[nodiscard]] Address embedded_address(const std::string& state_directory, std::uint16_t port);
+[[nodiscard]] Address embedded_address(const std::string& state_directory, const UpState& state);
 // In the state directory, or, where that is too long for a Unix socket's address, in /tmp.
 [[nodiscard]] std::string agent_socket(const std::string& state_directory, std::uint32_t index);
 

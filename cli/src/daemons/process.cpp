@@ -1,6 +1,7 @@
 #include "daemons/process.hpp"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -51,6 +52,8 @@ struct StartReport {
   dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
+  // Whatever else was open here, such as a pipe whose reader waits for its end, is not a daemon's to hold.
+  close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   execv(arguments.front(), arguments.data());
   const StartReport failed{getpid(), errno};
   [[maybe_unused]] const auto written = write(report, &failed, sizeof failed);
@@ -151,7 +154,11 @@ Result<ProcessIdentity> start_in_background(const std::vector<std::string>& argu
 }
 
 ProcessIdentity this_process() {
-  return {getpid(), stat_of(getpid()).value_or(ProcessStat{}).start_time};
+  return process_identity(getpid());
+}
+
+ProcessIdentity process_identity(pid_t pid) {
+  return {pid, stat_of(pid).value_or(ProcessStat{}).start_time};
 }
 
 bool is_alive(const ProcessIdentity& process) {

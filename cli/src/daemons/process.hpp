@@ -35,6 +35,8 @@ struct ProcessStat {
                                                           const std::string& log_path);
 
 [[nodiscard]] ProcessIdentity this_process();
+// Of a process that runs now.
+[[nodiscard]] ProcessIdentity process_identity(pid_t pid);
 // Runs and not a zombie.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
 // Sends the signal if it is still that process.

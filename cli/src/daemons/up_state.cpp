@@ -22,6 +22,22 @@ ProcessIdentity identity_of(const json& document) {
   return {document.at("pid"), document.at("start_time")};
 }
 
+json shared_json(const Address& address) {
+  return {{"host", address.host},
+          {"port", address.port},
+          {"authority", address.tls.authority},
+          {"certificate", address.tls.certificate},
+          {"key", address.tls.key},
+          {"token", address.token_file}};
+}
+
+Address shared_address(const json& document) {
+  return {document.at("host"),
+          document.at("port"),
+          {document.at("authority"), document.at("certificate"), document.at("key")},
+          document.at("token")};
+}
+
 Result<std::string> default_directory() {
   if (std::string directory = environment("TRIMTAB_STATE"); !directory.empty()) return directory;
   return user_state_directory(environment("XDG_STATE_HOME"), environment("HOME"));
@@ -38,11 +54,13 @@ std::string to_json(const UpState& state) {
                          {"log", process.log},
                          {"command", process.command}});
   }
-  const json document = {{"schema", "trimtab.up/1"},
-                         {"port", state.port},
-                         {"devices", state.devices},
-                         {"owner", {{"pid", state.owner.pid}, {"start_time", state.owner.start_time}}},
-                         {"processes", processes}};
+  json document = {{"schema", "trimtab.up/1"},
+                   {"port", state.port},
+                   {"devices", state.devices},
+                   {"owner", {{"pid", state.owner.pid}, {"start_time", state.owner.start_time}}},
+                   {"processes", processes}};
+  if (!state.host.empty()) document["host"] = state.host;
+  if (state.shared) document["shared"] = shared_json(*state.shared);
   return json_text(document, 2) + "\n";
 }
 
@@ -52,7 +70,9 @@ Result<UpState> parse_up_state(std::string_view text, std::string_view source) {
   if (document.is_discarded()) return bad_input(std::string(source) + ": no JSON");
   try {
     if (document.at("schema") != "trimtab.up/1") return bad_input(std::string(source) + ": written by another release");
-    UpState state{document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}};
+    UpState state{
+        document.at("port"), document.at("devices"), identity_of(document.at("owner")), {}, document.value("host", "")};
+    if (document.contains("shared")) state.shared = shared_address(document.at("shared"));
     for (const json& process : document.at("processes")) {
       state.processes.push_back({process.at("name"), identity_of(process), process.at("log"),
                                  process.value("command", std::vector<std::string>{})});

@@ -3,7 +3,10 @@
 // up.json: which daemons `trimtab up` has started, so that others find them and `down` stops them and nothing else.
 // Plain values; parsing is pure.
 
+#include <optional>
+
 #include "daemons/process.hpp"
+#include "jobs/coordinator_client.hpp"
 
 namespace trimtab::cli {
 
@@ -18,7 +21,10 @@ struct UpState {
   std::uint16_t port = 0;
   std::int32_t devices = 0;          // of all agents
   ProcessIdentity owner;             // the tune or profile that brings it down at its end; pid 0 = up until `down`
-  std::vector<UpProcess> processes;  // the coordinator first
+  std::vector<UpProcess> processes;  // the coordinator first, where it is one of them
+  std::string host = {};             // where they run; empty = an older release recorded it
+  // Of several nodes together: how their coordinator is asked. Nothing = on this machine, by the token of `up`.
+  std::optional<Address> shared = {};
 };
 
 [[nodiscard]] std::string to_json(const UpState& state);

@@ -63,10 +63,10 @@ Result<Address> parse_address(std::string_view text) {
 
 Result<Address> coordinator_address(const std::string& flag, const std::string& state_directory) {
   const auto state = state_directory.empty() ? std::nullopt : running_state(state_directory);
-  if (flag.empty()) return state ? embedded_address(state_directory, state->port) : Address{};
+  if (flag.empty()) return state ? embedded_address(state_directory, *state) : Address{};
   TRIMTAB_TRY(Address address, parse_address(flag));
   if (net::is_loopback_host(address.host) && state && state->port == address.port)
-    return embedded_address(state_directory, state->port);
+    return embedded_address(state_directory, *state);
   return address;
 }
 

@@ -72,7 +72,7 @@ Result<std::unique_ptr<Session>> Session::open(const SessionFlags& flags, std::i
   options.owned = !flags.keep_up;
   TRIMTAB_TRY(const UpOutcome outcome, bring_up(options, clock));
   const bool ours = outcome.state.owner == this_process();
-  const CoordinatorClient client(embedded_address(options.state, outcome.state.port));
+  const CoordinatorClient client(embedded_address(options.state, outcome.state));
   // From here on a failure brings down what was started.
   const std::string flag = flags.state.empty() ? "" : " --state " + flags.state;
   std::unique_ptr<Session> session(new Session(client, ours ? options.state : "", flag, clock, console));

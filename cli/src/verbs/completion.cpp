@@ -12,7 +12,7 @@ namespace trimtab::cli {
 namespace {
 
 std::vector<const CLI::App*> verbs_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
+  return app.get_subcommands([](const CLI::App* verb) { return !is_hidden(verb); });
 }
 
 std::vector<const CLI::Option*> options_of(const CLI::App& app) {

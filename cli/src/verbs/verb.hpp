@@ -24,6 +24,7 @@ struct Console {
   std::ostream& err;
   bool err_is_terminal = false;
   bool out_is_terminal = false;
+  bool ignored_broken_pipes = false;  // SIGPIPE, as this process was started
 };
 
 // Runs the verb; the value is the exit code (0, or 1 for "the answer is no", already explained on the console).
@@ -32,6 +33,7 @@ using Action = std::function<Result<int>(Console&)>;
 // Filled in while the command line is parsed.
 struct Selection {
   Action action;
+  std::vector<std::string> command;  // of a verb that takes one: the words behind the first "--", as they were
 };
 
 using AddVerb = void (*)(CLI::App& root, Selection& selection);
@@ -45,6 +47,9 @@ void add_up(CLI::App& root, Selection& selection);
 void add_down(CLI::App& root, Selection& selection);
 void add_profile(CLI::App& root, Selection& selection);
 void add_tune(CLI::App& root, Selection& selection);
+void add_run(CLI::App& root, Selection& selection);
+void add_attach(CLI::App& root, Selection& selection);
+void add_keep(CLI::App& root, Selection& selection);
 void add_simulate(CLI::App& root, Selection& selection);
 void add_status(CLI::App& root, Selection& selection);
 void add_trials(CLI::App& root, Selection& selection);
@@ -65,6 +70,10 @@ CLI::App* add_verb(CLI::App& parent, const std::string& name, const std::string&
 // The same, of one that needs a further verb.
 CLI::App& add_group(CLI::App& root, const std::string& name, const std::string& description,
                     const std::string& example);
+
+// For trimtab's own use: people are not shown it.
+void hide_verb(CLI::App* verb);
+[[nodiscard]] bool is_hidden(const CLI::App* verb);
 
 // What a value may be: left out, or not, or left out with a default that --help shows.
 enum class Need { kOptional, kRequired, kHasDefault };

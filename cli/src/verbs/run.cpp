@@ -1,0 +1,119 @@
+// `trimtab run -- COMMAND`: one word before the command. Whatever goes wrong here, the command runs.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "daemons/process.hpp"
+#include "run/foreground.hpp"
+#include "run/job_name.hpp"
+#include "run/parts.hpp"
+#include "run/watch_environment.hpp"
+#include "run/watching.hpp"
+#include "terminal_text.hpp"
+
+namespace trimtab::cli {
+
+namespace {
+
+struct Arguments {
+  SessionFlags session;
+  std::string out;
+  std::string name;
+  std::string shared;
+  std::string socket;
+  bool json = false;
+};
+
+// What was made ready for the command; without a watch it runs bare.
+struct Preparation {
+  std::optional<Watch> watch;
+  VariableChanges changes;
+};
+
+void warn_bare(const std::string& why, Console& console) {
+  console.err << "trimtab: " << printable(why) << "; the command runs without Trimtab" << std::endl;
+}
+
+// Why this run has nothing to add; empty = it has.
+std::string needless(const Variables& variables) {
+  if (value_of(variables, "TRIMTAB") == "0") return "TRIMTAB=0 is set";
+  if (is_launched(variables)) return "an agent has launched this process and measures it already";
+  return "";
+}
+
+// An outer run watches this command, too: nothing changes, and nothing need be said.
+bool is_inside_another(const Variables& variables) {
+  return is_watched(variables) && agent_socket_here(value_of(variables, "TRIMTAB_SOCKET"), "", variables).ok();
+}
+
+std::string folder_beside(const std::string& out) {
+  const std::string parent = std::filesystem::path(out.empty() ? "trimtab-out/job" : out).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+Preparation prepare(const Arguments& arguments, const std::string& job, const Variables& variables, const Clock& clock,
+                    Console& console) {
+  Preparation preparation;
+  if (is_inside_another(variables)) return preparation;
+  if (const std::string why = needless(variables); !why.empty()) {
+    warn_bare(why, console);
+    return preparation;
+  }
+  const auto parts = watch_parts(program_directory());
+  const WatchRequest request{arguments.session, arguments.socket, arguments.shared, folder_beside(arguments.out), job,
+                             variables};
+  auto watch = parts.ok() ? begin_watch(request, clock) : parts.error();
+  if (!watch.ok()) {
+    warn_bare(watch.error().message, console);
+    return preparation;
+  }
+  if (!watch->note.empty()) console.err << "trimtab: " << watch->note << std::endl;
+  preparation.changes = watch_changes(variables, {watch->socket, watch->job, parts->library, parts->client});
+  preparation.watch = std::move(*watch);
+  return preparation;
+}
+
+Result<int> run_command_line(const Arguments& arguments, const std::vector<std::string>& words, Console& console) {
+  if (words.empty()) {
+    return bad_input("run: needs \"--\" and a command behind it, such as: trimtab run -- torchrun train.py");
+  }
+  if (!arguments.name.empty()) TRIMTAB_TRY_STATUS(check_job_name(arguments.name));
+  const SystemClock clock;
+  const Variables variables = own_variables();
+  const ProgramPlace program = find_program(words.front(), value_of(variables, "PATH"));
+  if (program.path.empty()) {
+    console.err << "trimtab: " << printable(words.front()) << ": " << program.problem << std::endl;
+    return program.exit_code;
+  }
+  const std::string job = arguments.name.empty() ? job_name_of(words) : arguments.name;
+  const Preparation preparation = prepare(arguments, job, variables, clock, console);
+  const SignalGate gate;
+  const ForegroundCommand command{words, program.path, changed_environment(preparation.changes),
+                                  console.ignored_broken_pipes};
+  const auto end = run_in_foreground(command, gate, [&](pid_t pid) {
+    if (preparation.watch) tell_command(*preparation.watch, pid);
+  });
+  if (preparation.watch) end_watch(*preparation.watch, clock);
+  if (end.ok()) return end_as(*end);
+  console.err << "trimtab: " << printable(end.error().message) << std::endl;
+  return kNotExecutable;
+}
+
+}  // namespace
+
+void add_run(CLI::App& root, Selection& selection) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(root, "run", "Run the command behind -- as it is, watch it, and print its verdict card",
+                            "trimtab run -- torchrun --nproc_per_node 2 train.py");
+  add_value(verb, "--out", arguments->out, "DIR", "Where card.json and card.txt go (default: trimtab-out/NAME)");
+  add_value(verb, "--name", arguments->name, "NAME", "What the job is called (default: as its script)");
+  add_value(verb, "--shared", arguments->shared, "DIR",
+            "Folder that all nodes of the job see, of yours alone (default: beside --out, in a Slurm step of several)");
+  add_value(verb, "--agent-socket", arguments->socket, "FILE", "The socket of the agent that is to watch the command");
+  add_coordinator_flags(verb, arguments->session);
+  add_action(verb, selection, arguments->json, [arguments, &selection](Console& console) {
+    return run_command_line(*arguments, selection.command, console);
+  });
+}
+
+}  // namespace trimtab::cli
