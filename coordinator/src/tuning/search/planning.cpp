@@ -16,6 +16,7 @@
 #include "tuner/cost_model.hpp"
 #include "tuner/cost_table.hpp"
 #include "tuner/search.hpp"
+#include "tuner/first_plan.hpp"
 #include "tuner/validate.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
 #include "tuning/search/memory_boundary.hpp"
@@ -36,10 +37,9 @@ struct Setting {
 
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
-  if (task.initial_plan_json.empty()) {
-    plan = tuner::usual_guess(model, cluster, task.knobs);
-    // Targets recompute layers alone, if anything; nothing recomputed is what every target runs.
-    if (limits_plans(task.target)) plan = layout_of(plan);
+  const bool named = !task.initial_plan_json.empty();
+  if (!named) {
+    plan = tuner::first_plan(model, cluster, task.knobs, task.target);
   } else {
     TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
   }
@@ -52,9 +52,13 @@ Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Clus
     TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));
   }
   if (broken.empty()) return as_run(std::move(plan), task.target);
-  std::string message = "the initial plan cannot be executed: ";
+  std::string message = named ? "the initial plan cannot be executed: "
+                              : "the job file names no initial plan, and none is found that " +
+                                    std::to_string(cluster.devices()) + " devices can execute: ";
   for (const std::string& one : broken) message += one + "; ";
-  return bad_input(message + "correct it, or leave initial_plan out of the job file");
+  return bad_input(message + (named ? "correct it, or leave initial_plan out of the job file: a usual one is used then"
+                                    : "name one (initial_plan = \"plan.json\"), or change world_size or the model's "
+                                      "global batch so that the devices can share it"));
 }
 
 Result<Setting> read_setting(const SearchTask& task) {
