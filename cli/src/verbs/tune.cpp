@@ -20,7 +20,6 @@ struct Arguments {
 };
 
 Status hand_over(const Arguments& arguments, const std::string& text, Console& console) {
-  TRIMTAB_TRY_STATUS(make_directories(arguments.out));
   TRIMTAB_TRY(const ReportData report, write_report(arguments.out, text, "the coordinator's report"));
   if (arguments.json) {
     console.out << text << "\n";
@@ -45,6 +44,8 @@ Status leave_training(Session& session, const std::string& name, Console& consol
 Result<int> tune(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
+  // Hours of tuning must not end at a folder that nothing can be written into.
+  TRIMTAB_TRY_STATUS(make_writable_directory(arguments.out));
   const InterruptGuard guard;
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
   const Submission submission{"tune", arguments.job, arguments.replace};
