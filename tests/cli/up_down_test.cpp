@@ -300,6 +300,25 @@ TEST_CASE("a folder for the report that cannot be written is found before anythi
   CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
 }
 
+TEST_CASE("a second Ctrl-C leaves the job alone, says what runs on and how to end it") {
+  if (!daemons_built()) return;
+  const Site site;
+  Running tune({"tune", job_file(site, "slow", "[\"/bin/sleep\", \"300\"]"), "--state", site.state()});
+  REQUIRE(says(tune, "phase: describing"));
+  tune.interrupt();
+  REQUIRE(says(tune, "Ctrl-C again: it is left alone"));
+  tune.interrupt();
+  const Outcome outcome = tune.wait();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err.find("the job slow was left alone and runs on (describing)") != std::string::npos);
+  CHECK(outcome.err.find("'trimtab job stop --job slow --state " + site.state() + "' ends it") != std::string::npos);
+  const json status = json::parse(site.run({"status", "--json"}).out);
+  CHECK(status["jobs"][0]["active"] == true);
+  CHECK(site.run({"job", "stop", "--job", "slow"}).exit_code == 0);
+  CHECK(site.run({"down"}).out.find("nothing is up") == std::string::npos);
+}
+
 TEST_CASE("what was up before a job stays up after it") {
   if (!daemons_built()) return;
   const Site site;
