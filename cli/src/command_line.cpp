@@ -12,10 +12,10 @@ namespace trimtab::cli {
 
 namespace {
 
-constexpr std::array<AddVerb, 21> kVerbs{
-    add_up,       add_down,        add_profile, add_tune,   add_simulate, add_search, add_model,
-    add_evaluate, add_plan,        add_db,      add_status, add_top,      add_trials, add_job,
-    add_audit,    add_kill_switch, add_trace,   add_cert,   add_token,    add_doctor, add_completion};
+constexpr std::array<AddVerb, 22> kVerbs{
+    add_up,    add_down, add_profile, add_tune,   add_simulate, add_search,    add_model, add_evaluate,
+    add_plan,  add_db,   add_status,  add_top,    add_trials,   add_job,       add_audit, add_kill_switch,
+    add_trace, add_cert, add_token,   add_doctor, add_init,     add_completion};
 
 // The subcommand that parsing had reached.
 const CLI::App* deepest(const CLI::App* app) {

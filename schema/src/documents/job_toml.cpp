@@ -177,7 +177,8 @@ Status check_complete(const ParsedJob& parsed, std::string_view source) {
   if (parsed.job.train.empty()) {
     return bad_input(prefix + "commands.train: expected the command that starts a rank, found nothing");
   }
-  if (parsed.job.describe.empty() && parsed.model_path.empty()) {
+  const bool is_observed = parsed.job.mode == JobMode::kObserve;
+  if (!is_observed && parsed.job.describe.empty() && parsed.model_path.empty()) {
     return bad_input(prefix + "commands.describe: expected the command that prints model.json, found nothing; " +
                      "or name a file by the key \"model\"");
   }

@@ -133,7 +133,9 @@ TEST_CASE("an unsuitable value names its key, with file and line") {
 
 TEST_CASE("what only the whole file can tell is told") {
   CHECK_THAT(error_of(""), Catch::StartsWith("job.toml: commands.train: expected the command that starts a rank"));
-  CHECK_THAT(error_of("[commands]\ntrain = [\"t\"]"), Catch::StartsWith("job.toml: commands.describe: expected"));
+  CHECK_THAT(error_of("mode = \"auto\"\n[commands]\ntrain = [\"t\"]"),
+             Catch::StartsWith("job.toml: commands.describe: expected"));
+  CHECK(error_of("[commands]\ntrain = [\"t\"]").empty());  // it is only observed
   CHECK(error_of("model = \"m.json\"\n[commands]\ntrain = [\"t\"]").empty());
   CHECK_THAT(parse_job_toml("name = \"j\"", "job.toml", "/d").error().message,
              Catch::StartsWith("job.toml: schema: expected \"trimtab.job/1\", found nothing"));
