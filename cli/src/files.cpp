@@ -61,6 +61,14 @@ Status make_directories(const std::string& path) {
   return {};
 }
 
+Status make_writable_directory(const std::string& path) {
+  TRIMTAB_TRY_STATUS(make_directories(path));
+  const std::string tried = path + "/.trimtab-" + std::to_string(getpid());
+  TRIMTAB_TRY_STATUS(write_file(tried, ""));
+  remove_if_there(tried);
+  return {};
+}
+
 bool is_there(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);

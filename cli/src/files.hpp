@@ -19,6 +19,8 @@ namespace trimtab::cli {
 // Where it was not there before, for its owner alone.
 [[nodiscard]] Status make_private_directory(const std::string& path);
 [[nodiscard]] Status make_directories(const std::string& path);
+// Makes the directory and sees, by a file that goes again, that write_file() can write into it.
+[[nodiscard]] Status make_writable_directory(const std::string& path);
 // Also false where nobody can tell.
 [[nodiscard]] bool is_there(const std::string& path);
 // Where it is there and can be removed.

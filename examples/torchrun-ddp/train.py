@@ -60,7 +60,7 @@ def main():
     if first != mine:
         sys.exit(f"rank {distributed.get_rank()} found step {mine} in {path} and rank 0 step {first}: every node must reach the same folder")
 
-    run = trimtab.parallel.load()                                           # Trimtab
+    run = trimtab.parallel.load(batch_size=16)                              # Trimtab: 16 where there is no plan
     model = run.wrap(plain, plain.layers)                                   # Trimtab
     optimizer = run.optimizer(model, torch.optim.AdamW, lr=1e-3)            # Trimtab
     if state:

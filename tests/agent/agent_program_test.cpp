@@ -19,6 +19,8 @@ using wire::RankEvent;
 
 namespace {
 
+const std::string kDescribed = R"({"schema": "trimtab.model/1", "described": "0"})";
+
 bool is_batch(const wire::FromAgent& message) {
   return message.has_cost_batch();
 }
@@ -63,7 +65,7 @@ TEST_CASE("an agent does not serve a coordinator of a version that it does not s
   coordinator.wait_for("a heartbeat", [](const auto& message) { return message.has_heartbeat(); });
 }
 
-TEST_CASE("describe returns what the command prints, and asked twice it runs once") {
+TEST_CASE("describe returns the model that the command prints, not what is around it, and asked twice it runs once") {
   FakeCoordinator coordinator;
   coordinator.start_agent();
   coordinator.wait_for_hello();
@@ -71,10 +73,10 @@ TEST_CASE("describe returns what the command prints, and asked twice it runs onc
   coordinator.describe(1, coordinator.job());
   const auto& done = coordinator.wait_for_done(1);
   CHECK(done.ok());
-  CHECK(done.output() == "{\"described\": \"0\"}\n");
+  CHECK(done.output() == kDescribed);
   coordinator.forget();
   coordinator.describe(1, coordinator.job());
-  CHECK(coordinator.wait_for_done(1).output() == "{\"described\": \"0\"}\n");
+  CHECK(coordinator.wait_for_done(1).output() == kDescribed);
   CHECK(read_file(coordinator.directory / "trace").value() == "describe 0\n");
 }
 
@@ -96,6 +98,12 @@ TEST_CASE("a command that does not exist or fails says why") {
   CHECK_FALSE(failed.ok());
   CHECK(failed.exit_code() == 2);
   CHECK(failed.error().find("nonexistent-path") != std::string::npos);
+  job.describe = {"echo", "building the model"};
+  coordinator.describe(5, job);
+  const auto without = coordinator.wait_for_done(5);
+  CHECK_FALSE(without.ok());
+  CHECK(without.error().find("printed no model.json") != std::string::npos);
+  CHECK(without.error().find("building the model") != std::string::npos);
   job.train = {"no-such-program"};
   coordinator.launch(3, job, {0, 1}, 1);
   CHECK(coordinator.wait_for_done(3).error().find("no-such-program") != std::string::npos);

@@ -8,6 +8,7 @@
 
 #include "scene.hpp"
 #include "schema/cost_database.hpp"
+#include "schema/job.hpp"
 
 using nlohmann::json;
 using namespace trimtab;
@@ -331,4 +332,34 @@ TEST_CASE("a database of several machines is used by fingerprint") {
   const json slow = json::parse(evaluate({"--cluster", cluster, "--fingerprint", hash(fingerprint_of("two"))}).out);
   CHECK(slow["iteration_ms"].get<double>() > 1.5 * fast["iteration_ms"].get<double>());
   CHECK(json::parse(evaluate({"--cluster", scene.cluster}).out) == fast);
+}
+
+TEST_CASE("init writes a job file for a command, says what it took it for, and never overwrites") {
+  const Scratch scratch;
+  scratch.file("model.py", "import torch\n\ndef layers():\n  pass\n");
+  const std::string script = scratch.file("train.py", "run = trimtab.parallel.load(batch_size=4)\n");
+  const std::string out = scratch.path("job.toml");
+  const std::vector<std::string> command{"init", "--out", out,       "--json", "--", "torchrun", "--nproc_per_node",
+                                         "2",    script,  "--steps", "50"};
+  const Outcome outcome = trimtab_program(command);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const json said = json::parse(outcome.out);
+  CHECK(said["target"] == "ddp");
+  CHECK(said["mode"] == "recommend");
+  CHECK(said["world_size"] == 2);
+  const auto job = trimtab::load_job(out);
+  REQUIRE((job.ok() ? "" : job.error().message) == "");
+  CHECK(job->describe[3] == "model:layers");
+  CHECK(job->environment.at("PYTHONPATH").starts_with(script.substr(0, script.rfind('/'))));
+  const std::string written = content_of(out);
+  const std::string python = job->train[5];
+  CHECK((python == "python3" || python.starts_with("/")));  // torchrun's own, where there is one
+  const Outcome again = trimtab_program(command);
+  CHECK(again.exit_code == 2);
+  CHECK(again.err.find("is there already") != std::string::npos);
+  CHECK(content_of(out) == written);
+  const Outcome missing = trimtab_program({"init", "--out", scratch.path("b.toml"), "--", "python3", "no-such.py"});
+  CHECK(missing.exit_code == 2);
+  CHECK(missing.err.find("no-such.py") != std::string::npos);
 }

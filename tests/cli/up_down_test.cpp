@@ -287,6 +287,38 @@ TEST_CASE("Ctrl-C stops the job, says so, and takes the embedded daemons along")
   CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
 }
 
+TEST_CASE("a folder for the report that cannot be written is found before anything is started") {
+  const Site site;
+  const std::string job = job_file(site, "slow", "[\"/bin/sleep\", \"300\"]");
+  for (const std::string& out : {std::string("/proc/nowhere"), std::string("/proc"), job + "/out"}) {
+    const Outcome outcome = site.run({"tune", job, "--out", out});
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 3);
+    CHECK(outcome.err.find(out) != std::string::npos);
+    CHECK(outcome.err.find("phase:") == std::string::npos);
+  }
+  CHECK(site.run({"down"}).out.find("nothing is up") != std::string::npos);
+}
+
+TEST_CASE("a second Ctrl-C leaves the job alone, says what runs on and how to end it") {
+  if (!daemons_built()) return;
+  const Site site;
+  Running tune({"tune", job_file(site, "slow", "[\"/bin/sleep\", \"300\"]"), "--state", site.state()});
+  REQUIRE(says(tune, "phase: describing"));
+  tune.interrupt();
+  REQUIRE(says(tune, "Ctrl-C again: it is left alone"));
+  tune.interrupt();
+  const Outcome outcome = tune.wait();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err.find("the job slow was left alone and runs on (describing)") != std::string::npos);
+  CHECK(outcome.err.find("'trimtab job stop --job slow --state " + site.state() + "' ends it") != std::string::npos);
+  const json status = json::parse(site.run({"status", "--json"}).out);
+  CHECK(status["jobs"][0]["active"] == true);
+  CHECK(site.run({"job", "stop", "--job", "slow"}).exit_code == 0);
+  CHECK(site.run({"down"}).out.find("nothing is up") == std::string::npos);
+}
+
 TEST_CASE("what was up before a job stays up after it") {
   if (!daemons_built()) return;
   const Site site;

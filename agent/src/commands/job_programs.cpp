@@ -5,6 +5,7 @@
 #include "commands/benchmark_output.hpp"
 #include "commands/scratch.hpp"
 #include "processes/captured_process.hpp"
+#include "schema/printed_model.hpp"
 
 namespace trimtab::agent {
 namespace {
@@ -32,6 +33,7 @@ class DescribeRun final : public RunningCommand {
 
   void ended(const CaptureEnd& end) {
     wire::CommandDone reply = done_reply();
+    auto printed = printed_model(output_);
     if (too_long_) {
       reply = failed_reply("the describe command printed more than " + std::to_string(kMaxOutput) + " bytes");
     } else if (end.timed_out) {
@@ -39,8 +41,10 @@ class DescribeRun final : public RunningCommand {
     } else if (!end.end.clean()) {
       reply = failed_reply("the describe command " + describe(end.end));
       reply.set_exit_code(static_cast<std::uint32_t>(end.end.exit_code));
+    } else if (!printed.ok()) {
+      reply = failed_reply("the describe command " + printed.error().message);
     } else {
-      reply.set_output(std::move(output_));
+      reply.set_output(std::move(printed).value());
     }
     if (!reply.ok() && !end.error_tail.empty()) *reply.mutable_error() += "; its last output: " + end.error_tail;
     callbacks_.done(std::move(reply));

@@ -22,6 +22,9 @@ std::optional<TimelineKind> StepTimeline::kind_of(const RangeName& range) {
   if (range.kind == RangeName::Kind::kOptimizer) return TimelineKind::kOptimizer;
   if (range.kind == RangeName::Kind::kTransfer) return TimelineKind::kTransfer;
   if (range.kind == RangeName::Kind::kCollective) return TimelineKind::kGradientSync;
+  // All operators of a microbatch, as trimtab.parallel names them.
+  if (range.what == "microbatch/forward") return TimelineKind::kForward;
+  if (range.what == "microbatch/backward") return TimelineKind::kBackward;
   switch (range.pass) {
     case RangeName::Pass::kForward:
       return TimelineKind::kForward;

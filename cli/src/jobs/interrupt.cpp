@@ -6,17 +6,25 @@ namespace trimtab::cli {
 
 namespace {
 
-volatile std::sig_atomic_t g_interrupted = 0;  // a signal handler can reach nothing else
+// A signal handler can reach nothing else.
+volatile std::sig_atomic_t g_signals = 0;
+volatile std::sig_atomic_t g_terminated = 0;
+volatile std::sig_atomic_t g_remembered = 1;
 
 void remember(int signal) {
-  g_interrupted = 1;
-  std::signal(signal, SIG_DFL);
+  g_signals = g_signals + 1;
+  if (signal == SIGTERM) g_terminated = 1;
+  if (g_signals < g_remembered) return;
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
-  g_interrupted = 0;
+InterruptGuard::InterruptGuard(int remembered) {
+  g_signals = 0;
+  g_terminated = 0;
+  g_remembered = remembered;
   std::signal(SIGINT, remember);
   std::signal(SIGTERM, remember);
 }
@@ -27,7 +35,15 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool InterruptGuard::interrupted() {
-  return g_interrupted != 0;
+  return g_signals != 0;
+}
+
+int InterruptGuard::signals() {
+  return g_signals;
+}
+
+bool InterruptGuard::terminated() {
+  return g_terminated != 0;
 }
 
 }  // namespace trimtab::cli

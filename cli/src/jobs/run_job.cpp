@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr Nanoseconds kPoll = std::chrono::milliseconds(250);
 constexpr Nanoseconds kStopPoll = std::chrono::milliseconds(100);
 constexpr Nanoseconds kAbsence = std::chrono::seconds(30);
+// In which a person who pressed Ctrl-C may think better of it.
+constexpr Nanoseconds kSecondThoughts = std::chrono::seconds(3);
 // How long a job that was asked to stop may take.
 constexpr Nanoseconds kStopPatience = std::chrono::minutes(2);
 
@@ -92,6 +95,7 @@ class Follower {
       if (status.ok()) heard_ = clock_.monotonic();
       if (status.ok() && has_ended()) return followed_;
       TRIMTAB_TRY_STATUS(heed_interrupt());
+      if (followed_.left) return followed_;
       std::this_thread::sleep_for(kPoll);
     }
   }
@@ -134,17 +138,31 @@ class Follower {
     return {};
   }
 
+  // The first Ctrl-C is a wish that a second one takes back. One that comes too late for that ends the waiting alone.
   Status heed_interrupt() {
     if (!InterruptGuard::interrupted()) return {};
-    if (!followed_.interrupted) {
-      followed_.interrupted = true;
-      asked_ = clock_.monotonic();
-      output_.line("interrupted: asking the job to stop (once more to leave it alone)");
-      const auto reply = client_.post(job_target(name_, "/stop"), "");
-      if (!reply.ok()) output_.line(reply.error().message);
+    const Nanoseconds now = clock_.monotonic();
+    if (InterruptGuard::signals() >= kSignalsHeeded) {
+      followed_.left = true;
+      return {};
     }
-    if (clock_.monotonic() - asked_ < kStopPatience) return {};
+    if (!wished_) {
+      wished_ = now;
+      if (!InterruptGuard::terminated()) {
+        output_.line("interrupted: the job is asked to stop in 3 s. Ctrl-C again: it is left alone and runs on");
+        return {};
+      }
+    }
+    if (!followed_.interrupted && (InterruptGuard::terminated() || now - *wished_ >= kSecondThoughts)) ask_to_stop();
+    if (!followed_.interrupted || now - *wished_ < kStopPatience) return {};
     return not_stopped(name_);
+  }
+
+  void ask_to_stop() {
+    followed_.interrupted = true;
+    output_.line("asking the job to stop. Ctrl-C again: its end is not waited for");
+    const auto reply = client_.post(job_target(name_, "/stop"), "");
+    if (!reply.ok()) output_.line(reply.error().message);
   }
 
   const CoordinatorClient& client_;
@@ -155,7 +173,7 @@ class Follower {
   std::int64_t sequence_ = 0;
   std::set<std::int64_t> printed_;
   Nanoseconds heard_{0};
-  Nanoseconds asked_{0};
+  std::optional<Nanoseconds> wished_;  // when somebody wished the job to stop
 };
 
 }  // namespace
@@ -183,8 +201,21 @@ Result<Followed> run_job(const Session& session, const Job& job, const Submissio
   return Follower(session.client(), job.name, output, clock).run();
 }
 
+std::string left_running_text(const api::Job& job, bool stops, const std::string& flag, bool embedded) {
+  const std::string name = printable(job.name);
+  std::string text = stops ? "the job " + name + " was asked to stop, and ends by itself"
+                           : "the job " + name + " was left alone and runs on (" + printable(job.phase.text()) + ")";
+  text += ": 'trimtab status" + flag + "' shows it";
+  if (!stops) text += ", 'trimtab job stop --job " + name + flag + "' ends it";
+  return embedded ? text + ", 'trimtab down" + flag + "' ends its daemons and what they run" : text;
+}
+
 Status judge(const Followed& followed) {
   const api::Job& job = followed.last;
+  if (followed.left) {
+    return unavailable("interrupted; the job " + job.name +
+                       (followed.interrupted ? " was asked to stop" : " was left running"));
+  }
   if (followed.interrupted) return unavailable("interrupted; the job " + job.name + " was stopped");
   if (job.phase == Phase::kFailed) {
     return unavailable("the job " + job.name +

@@ -29,6 +29,8 @@ class LiveOutput {
   std::string shown_;
 };
 
+inline constexpr int kSignalsHeeded = 2;
+
 struct Submission {
   std::string verb;      // "tune" or "profile"
   std::string path;      // of job.toml, for the message that names a command
@@ -37,16 +39,22 @@ struct Submission {
 
 struct Followed {
   api::Job last;
-  bool interrupted = false;  // by Ctrl-C; the job was asked to stop
+  bool interrupted = false;  // by Ctrl-C or SIGTERM; the job was asked to stop
+  bool left = false;         // by a second Ctrl-C: whatever it does, it was not waited for
 };
 
 // POSTs the job. One that runs already with the same document is taken up and said so on the console; with another
 // document the error (kNo) names the command that replaces it. Stopping it may take two minutes (kUnavailable). Then
-// follows it and returns when it is over, or trains on after its tuning, and its report is complete. Fails
-// (kUnavailable) when the coordinator stays away for half a minute, or when the job does not stop within two minutes
-// after Ctrl-C. REQUIRES: an InterruptGuard lives.
+// follows it and returns when it is over, or trains on after its tuning, and its report is complete. Ctrl-C asks the
+// job to stop after a moment in which a second one leaves it alone. A second one after that leaves it to its end. Fails
+// (kUnavailable) when the coordinator stays away for half a minute, or when the job does not stop within two minutes.
+// REQUIRES: an InterruptGuard lives that remembers kSignalsHeeded.
 [[nodiscard]] Result<Followed> run_job(const Session& session, const Job& job, const Submission& how,
                                        const Clock& clock, Console& console);
+
+// What of a job that was left is running, and how it is looked at and ended. `flag`: of its coordinator, with a space
+// in front; `embedded`: that ends with 'trimtab down'.
+[[nodiscard]] std::string left_running_text(const api::Job& job, bool stops, const std::string& flag, bool embedded);
 
 // The verdict on a job that is over, as an exit code; a failure or an interruption is an error.
 [[nodiscard]] Status judge(const Followed& followed);

@@ -9,16 +9,17 @@
 #include "base/units.hpp"
 #include "plans/plan_text.hpp"
 #include "schema/job_without_plan.hpp"
+#include "schema/plan_words.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
-// Nothing where there is none, or one that this release cannot read.
-std::optional<Plan> plan_of(const api::CarriedPlan& carried) {
-  auto plan = parse_plan(carried.json, "plan");
-  return plan.ok() ? std::optional(std::move(plan).value()) : std::nullopt;
+// `otherwise` where there is none, or one that this release cannot read.
+std::string plan_text(const api::CarriedPlan& carried, const std::string& otherwise) {
+  const auto plan = parse_plan(carried.json, "plan");
+  return plan.ok() ? named_plan(*plan, words_in(carried.json)) : otherwise;
 }
 
 std::string steps_of(const api::JobSummary& job) {
@@ -106,8 +107,7 @@ std::string progress_line(const api::JobSummary& job, std::size_t width) {
 }
 
 std::string trial_line(const api::Trial& trial) {
-  const auto plan = plan_of(trial.plan);
-  std::string text = "trial " + std::to_string(trial.id) + ": " + (plan ? one_line(*plan) : "plan not known") +
+  std::string text = "trial " + std::to_string(trial.id) + ": " + plan_text(trial.plan, "plan not known") +
                      ": predicted " + format_ms(trial.predicted_ms);
   if (trial.measured_ms > 0) {
     text += ", measured " + format_ms(trial.measured_ms) + " beside " + format_ms(trial.incumbent_ms.value_or(0));
@@ -150,9 +150,11 @@ std::string describe(const api::Job& job) {
   std::string text = "job " + printable(job.name) + ": " + progress_line(job, 120) + "\n";
   if (!job.waits_for.empty()) text += "waits: " + printable(job.waits_for) + "\n";
   if (!job.held_by.empty()) text += "held: " + printable(job.held_by) + "\n";
-  const auto incumbent = plan_of(job.incumbent.plan.value_or(api::CarriedPlan{}));
-  if (incumbent) text += "incumbent: " + one_line(*incumbent) + "\n";
+  const std::string incumbent = plan_text(job.incumbent.plan.value_or(api::CarriedPlan{}), "");
+  if (!incumbent.empty()) text += "incumbent: " + printable(incumbent) + "\n";
   if (job.incumbent.hash == kAsLaunched) text += "runs " + std::string(kAsLaunchedText) + "\n";
+  const std::string recommended = plan_text(job.recommendation, "");
+  if (!recommended.empty()) text += "recommended: " + printable(recommended) + "\n";
   if (job.overhead.ms > 0) text += "tuning has cost " + overhead_text(job.overhead) + "\n";
   return job.trial ? text + trial_line(*job.trial) + "\n" : text;
 }
@@ -163,10 +165,9 @@ std::string describe(const std::vector<api::Trial>& trials) {
   for (const api::Trial& trial : trials) {
     const double change_ms = trial.switch_ms.value_or(0);
     const bool measured = trial.measured_ms > 0;
-    const auto plan = plan_of(trial.plan);
     table.add({std::to_string(trial.id), format_ms(trial.predicted_ms), measured ? format_ms(trial.measured_ms) : "-",
                measured ? ratio_text(trial, " (") : "-", trial.state.text(), printable(trial.reason),
-               change_ms > 0 ? format_ms(change_ms) : "-", plan ? one_line(*plan) : ""});
+               change_ms > 0 ? format_ms(change_ms) : "-", printable(plan_text(trial.plan, ""))});
     const api::SwitchPhases phases = trial.switch_phases_ms.value_or(api::SwitchPhases{});
     if (!is_told(phases)) continue;
     const std::int64_t paid = trial.break_even_steps.value_or(0);

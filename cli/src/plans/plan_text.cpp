@@ -186,6 +186,10 @@ std::string one_line(const Plan& plan) {
   return text + buckets(plan);
 }
 
+std::string named_plan(const Plan& plan, const std::string& words) {
+  return words.empty() ? one_line(plan) : words + " (" + one_line(plan) + ")";
+}
+
 std::string plan_table(const Plan& plan, const Model* model) {
   std::vector<Column> columns{">stage", "devices", "operators", ">dp", ">tp", ">cp", "sharded", "recompute"};
   if (model != nullptr) columns.emplace_back("names");

@@ -21,6 +21,9 @@ namespace trimtab::cli {
 
 // "microbatch 4; [0, 27) dp1 tp2 rc13 | [27, 55) dp2 optimizer/2": fits beside other columns.
 [[nodiscard]] std::string one_line(const Plan& plan);
+// What people are told of a plan wherever one is named: its framework's words (schema/plan_words.hpp) first, then the
+// line above in brackets. Without words the line alone.
+[[nodiscard]] std::string named_plan(const Plan& plan, const std::string& words);
 // One row per segment. `model` may be null; it adds the operators' names.
 [[nodiscard]] std::string plan_table(const Plan& plan, const Model* model);
 // One bar per stage over all operators: '#' keeps its activations, 'r' recomputes them.

@@ -8,6 +8,7 @@
 #include "plans/plan_text.hpp"
 #include "report/sections.hpp"
 #include "schema/job_without_plan.hpp"
+#include "schema/plan_words.hpp"
 
 namespace trimtab::cli {
 
@@ -52,6 +53,7 @@ std::optional<Measured> known(const std::optional<api::Measured>& measured) {
 Result<ReportRun> run_of(const api::MeasuredPlan& document, const std::string& path) {
   ReportRun run;
   TRIMTAB_TRY(run.plan, plan_at(document.plan, path + ".plan"));
+  run.words = words_in(document.plan.json);
   run.predicted_ms = known_time(document.predicted_ms);
   run.predicted_before_ms = known_time(document.predicted_before_calibration_ms);
   run.measured = known(document.measured_ms);
@@ -77,7 +79,7 @@ Status take_trials(ReportData& report) {
   for (const api::NotTried& one : report.told.not_tried) {
     const std::string path = "$.not_tried[" + std::to_string(report.not_tried.size()) + "].plan";
     TRIMTAB_TRY(auto plan, plan_at(one.plan, path));
-    report.not_tried.push_back({std::move(plan), known_time(one.predicted_ms), one.reason});
+    report.not_tried.push_back({std::move(plan), words_in(one.plan.json), known_time(one.predicted_ms), one.reason});
   }
   return {};
 }
@@ -100,6 +102,7 @@ Status take_plans(ReportData& report) {
     TRIMTAB_TRY(report.adopted, run_of(*document.adopted, "$.adopted"));
   }
   TRIMTAB_TRY(report.recommended, plan_at(document.recommendation, "$.recommendation"));
+  report.recommended_words = words_in(document.recommendation.json);
   TRIMTAB_TRY_STATUS(take_timelines(report));
   return take_trials(report);
 }
@@ -107,7 +110,7 @@ Status take_plans(ReportData& report) {
 constexpr std::size_t kColumn = 18;
 
 std::string run_text(const char* name, const ReportRun& run) {
-  return std::string(name) + measured_text(run.measured) + "  " + (run.plan ? one_line(*run.plan) : "") + "\n";
+  return std::string(name) + measured_text(run.measured) + "  " + plan_of(run, "") + "\n";
 }
 
 std::string gain_text(const ReportData& report) {
@@ -124,7 +127,7 @@ std::string trials_table(const ReportData& report) {
     table.add({trial.id, trial.run.predicted_ms ? format_ms(*trial.run.predicted_ms) : "-",
                trial.run.measured ? format_ms(trial.run.measured->mean) : "-", trial.told.state.text(),
                trial.told.reason, trial.told.cost.switch_ms ? format_ms(*trial.told.cost.switch_ms) : "-",
-               trial.run.plan ? one_line(*trial.run.plan) : ""});
+               plan_of(trial.run, "")});
   }
   return table.empty() ? "" : table.str(2);
 }
@@ -147,6 +150,10 @@ std::string error_text(const ReportData& report) {
 }
 
 }  // namespace
+
+std::string plan_of(const ReportRun& run, const std::string& otherwise) {
+  return run.plan ? printable(named_plan(*run.plan, run.words)) : otherwise;
+}
 
 Result<ReportData> parse_report(std::string_view json, std::string_view source) {
   ReportData report;
@@ -174,7 +181,8 @@ std::string report_text(const ReportData& report) {
   std::string text = run_text("initial plan      ", report.initial);
   if (initial_predates_change(report)) text += "                  before the machine changed\n";
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
-  if (report.recommended) text += "recommended plan  " + one_line(*report.recommended) + "\n";
+  if (report.recommended)
+    text += "recommended plan  " + printable(named_plan(*report.recommended, report.recommended_words)) + "\n";
   text += "speed-up          " + gain_text(report) + "\n";
   for (const api::Drift& drift : report.told.drifts) {
     if (!drift.gained_before) continue;

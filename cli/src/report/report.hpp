@@ -24,6 +24,7 @@ struct Measured {
 // The initial plan, the adopted one, or a trial's.
 struct ReportRun {
   std::optional<Plan> plan;
+  std::string words;                          // of the plan, its framework's (schema/plan_words.hpp)
   std::optional<double> predicted_ms;         // with what trials had taught
   std::optional<double> predicted_before_ms;  // by the costs alone
   std::optional<Measured> measured;
@@ -41,6 +42,7 @@ struct ReportTrial {
 // A plan that the search offered and nobody ran.
 struct ReportNotTried {
   std::optional<Plan> plan;
+  std::string words;
   std::optional<double> predicted_ms;
   std::string reason;
 };
@@ -52,6 +54,7 @@ struct ReportData {
   ReportRun initial;
   std::optional<ReportRun> adopted;
   std::optional<Plan> recommended;
+  std::string recommended_words;
   std::vector<ReportTrial> trials;
   std::vector<ReportNotTried> not_tried;
 };

@@ -37,6 +37,8 @@ namespace trimtab::cli {
 [[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
 // "1.37× (95 % interval 1.31 to 1.42)"
 [[nodiscard]] std::string speedup_text(const api::Ratio& speedup, const std::string& interval = "95 % interval ");
+// Its plan as named_plan() has it, for a terminal or a cell.
+[[nodiscard]] std::string plan_of(const ReportRun& run, const std::string& otherwise);
 // "microbatch 4; [0, 18) dp2: predicted 658 ms, differs from trial 2 …"
 [[nodiscard]] std::string not_tried_text(const ReportNotTried& plan);
 // "the same samples in the same order; loss within 0 of the untuned run over 40 steps".

@@ -25,7 +25,7 @@ std::string why(const ReportTrial& trial) {
 std::string row(const ReportTrial& trial) {
   const ReportRun& run = trial.run;
   std::string text = trial.told.state == TrialState::kAdopted ? "<tr class=\"won\">" : "<tr>";
-  text += cell(trial.id, "number") + cell(run.plan ? one_line(*run.plan) : "not recorded", "plan");
+  text += cell(trial.id, "number") + cell(plan_of(run, "not recorded"), "plan");
   text += cell(run.predicted_ms ? format_ms(*run.predicted_ms) : "–", "number");
   text += cell(run.measured ? measured_text(run.measured) : "–", "spread");
   text += cell(trial.speedup ? speedup_text(*trial.speedup, "") : "–", "spread");
@@ -85,7 +85,7 @@ std::string change_rows(const ReportData& report, std::size_t trial) {
 }  // namespace
 
 std::string not_tried_text(const ReportNotTried& plan) {
-  std::string text = plan.plan ? one_line(*plan.plan) : "a plan that was not recorded";
+  std::string text = plan.plan ? printable(named_plan(*plan.plan, plan.words)) : "a plan that was not recorded";
   if (plan.predicted_ms) text += ": predicted " + format_ms(*plan.predicted_ms);
   return text + ", " + plan.reason;
 }

@@ -10,6 +10,7 @@
 #include "arguments.hpp"
 #include "daemons/embedded.hpp"
 #include "doctor/gpu.hpp"
+#include "doctor/job_commands.hpp"
 #include "doctor/looks.hpp"
 #include "doctor/services.hpp"
 #include "doctor/tenants.hpp"
@@ -123,20 +124,30 @@ std::vector<Check> machine_checks(const Arguments& arguments, const std::optiona
   return checks;
 }
 
-std::string interpreter_of(const std::optional<Job>& job) {
-  const bool named = job && !job->train.empty() && job->train.front().find("python") != std::string::npos;
-  return named ? job->train.front() : "python3";
+// A command of the job's interpreter, as its ranks run it.
+CommandOutcome ask_interpreter(const std::optional<Job>& job, const std::string& program, Nanoseconds patience) {
+  const std::string interpreter = job ? interpreter_of(*job).name : Interpreter{}.name;
+  const std::vector<std::string> command{interpreter, "-c", program};
+  return run_command(job ? as_rank(*job, command) : command, SystemClock(), patience);
+}
+
+Check torch_check(const std::optional<Job>& job, Health without) {
+  const Interpreter interpreter = job ? interpreter_of(*job) : Interpreter{};
+  const CommandOutcome torch =
+      ask_interpreter(job, "import torch; print('torch', torch.__version__)", std::chrono::seconds(60));
+  const bool guessed = job && !interpreter.named;
+  Check check = check_torch(interpreter.name, torch, guessed ? Health::kWarn : without);
+  if (guessed && check.health != Health::kOk) {
+    check.found = "not looked for: the job's commands name no interpreter (" + check.found + ")";
+    check.remedy = "where train is a shell script, see that the interpreter that it chooses has PyTorch";
+  }
+  return check;
 }
 
 std::vector<Check> job_checks(const std::optional<Job>& job, const Scope& scope) {
-  const SystemClock clock;
-  const std::string interpreter = interpreter_of(job);
   std::vector<Check> checks;
-  if (scope.without_torch) {
-    const CommandOutcome torch = run_command({interpreter, "-c", "import torch; print('torch', torch.__version__)"},
-                                             clock, std::chrono::seconds(60));
-    checks.push_back(check_torch(interpreter, torch, *scope.without_torch));
-  }
+  if (job) checks.push_back(check_train(*job));
+  if (scope.without_torch) checks.push_back(torch_check(job, *scope.without_torch));
   checks.push_back(check_openblas(environment(job, "OPENBLAS_CORETYPE"), proc_field("/proc/cpuinfo", "flags")));
   checks.push_back(check_threads(environment(job, "OMP_NUM_THREADS")));
   checks.push_back(check_turned_off(environment(job, "TRIMTAB")));
@@ -144,11 +155,9 @@ std::vector<Check> job_checks(const std::optional<Job>& job, const Scope& scope)
 }
 
 // Where PyTorch's own packages keep CUDA's libraries.
-std::vector<std::string> package_directories(const std::string& interpreter) {
-  const SystemClock clock;
+std::vector<std::string> package_directories(const std::optional<Job>& job) {
   const CommandOutcome found =
-      run_command({interpreter, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"}, clock,
-                  std::chrono::seconds(20));
+      ask_interpreter(job, "import sysconfig; print(sysconfig.get_paths()['purelib'])", std::chrono::seconds(20));
   if (found.exit_code != 0 || found.output.empty()) return {};
   const std::string packages = found.output.substr(0, found.output.find('\n'));
   return {packages + "/nvidia/cuda_cupti/lib", packages + "/nvidia/nccl/lib", packages + "/nvidia/cu13/lib",
@@ -167,7 +176,7 @@ std::vector<Check> profiling_checks(const std::optional<Job>& job) {
     for (const auto& [name, value] : job->environment) input.environment[name] = value;
   }
   if (input.gpus.access != host::GpuAccess::kAbsent) {
-    input.library_directories = package_directories(interpreter_of(job));
+    input.library_directories = package_directories(job);
   }
   return gpu_checks(host::read_profiling_facts(input), input.environment);
 }

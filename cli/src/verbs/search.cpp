@@ -9,6 +9,7 @@
 #include "plans/plan_text.hpp"
 #include "plans/prediction_text.hpp"
 #include "plans/priced_inputs.hpp"
+#include "schema/plan_words.hpp"
 #include "schema/target.hpp"
 #include "terminal_text.hpp"
 #include "tuner/search.hpp"
@@ -168,6 +169,12 @@ std::string target_cost_text(const TargetCost& cost) {
          one_line(cost.free.plan) + "\n";
 }
 
+// "The first in the words of ddp: batch_size=16 per rank, …"
+std::string words_text(const std::string& target, const SearchResult& result, const Model& model) {
+  const std::string words = result.plans.empty() ? "" : plan_words(result.plans.front().plan, model, target);
+  return words.empty() ? "" : "The first in the words of " + target + ": " + words + "\n";
+}
+
 // The search's document with a member "target".
 std::string with_target_cost(const std::string& search_json, const TargetCost& cost) {
   auto json = nlohmann::ordered_json::parse(search_json);
@@ -186,7 +193,8 @@ void print(const Arguments& arguments, const tuner::SearchOutcome& outcome, cons
   } else {
     console.out << result.evaluations << " plans evaluated in " << format_ms(result.seconds * 1000)
                 << ", stopped: " << result.stopped << (result.proven ? ", proven best" : "") << "\n"
-                << (result.plans.empty() ? "" : plans_table(result)) << (cost ? target_cost_text(*cost) : "");
+                << (result.plans.empty() ? "" : plans_table(result))
+                << words_text(arguments.target, result, cost_model.model()) << (cost ? target_cost_text(*cost) : "");
   }
   if (!arguments.explain) return;
   std::ostream& stream = arguments.json ? console.err : console.out;

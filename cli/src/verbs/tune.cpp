@@ -20,7 +20,6 @@ struct Arguments {
 };
 
 Status hand_over(const Arguments& arguments, const std::string& text, Console& console) {
-  TRIMTAB_TRY_STATUS(make_directories(arguments.out));
   TRIMTAB_TRY(const ReportData report, write_report(arguments.out, text, "the coordinator's report"));
   if (arguments.json) {
     console.out << text << "\n";
@@ -28,6 +27,15 @@ Status hand_over(const Arguments& arguments, const std::string& text, Console& c
     console.out << report_text(report) << "\nreport: " << arguments.out << "/report.html and report.json\n";
   }
   return {};
+}
+
+// A second Ctrl-C: what runs goes on running, its daemons too, and somebody is told how to end it.
+Status leave_running(Session& session, const Followed& followed, Console& console) {
+  TRIMTAB_TRY_STATUS(session.keep_up());
+  const bool embedded = !session.flag().starts_with(" --coordinator");
+  console.err << "trimtab: " << left_running_text(followed.last, followed.interrupted, session.flag(), embedded)
+              << "\n";
+  return judge(followed);
 }
 
 // The job outlives this command; so must its daemons, and somebody must know how to find them.
@@ -45,10 +53,13 @@ Status leave_training(Session& session, const std::string& name, Console& consol
 Result<int> tune(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
-  const InterruptGuard guard;
+  // Hours of tuning must not end at a folder that nothing can be written into.
+  TRIMTAB_TRY_STATUS(make_writable_directory(arguments.out));
+  const InterruptGuard guard(kSignalsHeeded);
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
   const Submission submission{"tune", arguments.job, arguments.replace};
   TRIMTAB_TRY(const Followed followed, run_job(*session, job, submission, clock, console));
+  if (followed.left) TRIMTAB_TRY_STATUS(leave_running(*session, followed, console));
   if (trains_on(followed.last)) TRIMTAB_TRY_STATUS(leave_training(*session, job.name, console));
   const Status verdict = judge(followed);
   // A job that failed or was stopped late has a report worth keeping; one that never searched has none.
@@ -62,10 +73,11 @@ Result<int> tune(const Arguments& arguments, Console& console) {
 Result<int> profile(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   TRIMTAB_TRY(const Job job, load_job(arguments.job));
-  const InterruptGuard guard;
+  const InterruptGuard guard(kSignalsHeeded);
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
   const Submission submission{"profile", arguments.job, arguments.replace};
   TRIMTAB_TRY(const Followed followed, run_job(*session, job, submission, clock, console));
+  if (followed.left) TRIMTAB_TRY_STATUS(leave_running(*session, followed, console));
   TRIMTAB_TRY_STATUS(judge(followed));
   TRIMTAB_TRY(const auto measured, session->client().read<api::Job>(job_target(job.name)));
   console.out << (arguments.json ? json_text({{"job", job.name}, {"fingerprint", measured.fingerprint}})

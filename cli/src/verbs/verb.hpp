@@ -62,6 +62,7 @@ void add_top(CLI::App& root, Selection& selection);
 void add_card(CLI::App& root, Selection& selection);
 void add_trace(CLI::App& root, Selection& selection);
 void add_doctor(CLI::App& root, Selection& selection);
+void add_init(CLI::App& root, Selection& selection);
 void add_completion(CLI::App& root, Selection& selection);
 
 // Adds a subcommand with a description and an example, which --help prints.

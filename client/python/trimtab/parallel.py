@@ -1,7 +1,7 @@
 """PyTorch's own data parallelism as a plan says it, in five lines of a training script:
 
     import trimtab.parallel
-    run = trimtab.parallel.load()                                    # what `trimtab plan export --to ddp` wrote
+    run = trimtab.parallel.load(batch_size=16)                       # what `trimtab plan export --to ddp` wrote
     model = run.wrap(model, model.layers)                            # checkpointing, then DDP or FSDP
     optimizer = run.optimizer(model, torch.optim.AdamW, lr=1e-3)     # ZeroRedundancyOptimizer where the plan says so
     for step in run.steps(first, last):                              # tells Trimtab of each; ends early when asked to
@@ -11,105 +11,57 @@
 `loss_of(model, part)` returns the mean loss of a part of it. The process group is the script's own affair and exists
 before wrap(). PyTorch is loaded when it is needed, not by importing this.
 
+Without a plan (no file is named, TRIMTAB_TARGET_CONFIG is not set) the same lines are plain DDP or FSDP: what load() was given.
+Without a process group they train in this process alone. Nothing of Trimtab has to be there but this package.
+
+Epochs: `for epoch in run.epochs(first, last): for batch in run.batches(loader): run.step(model, optimizer, batch, loss_of)`.
+A loader's batch has `run.configuration.samples_per_rank` samples, an epoch's last one may have fewer.
+
 Samples, their order, the mean over them and the optimizer's arithmetic stay the same: of a model in which each sample is computed
 by itself, the knobs change the order of sums alone. With dropout the masks are drawn for each microbatch: other ones with another
 plan (class = "statistical" in job.toml says that this may be). With batch norm, or a loss that is no mean over samples, another
 microbatch learns something else: set microbatch = false in job.toml, [knobs] (docs/targets.md).
 """
 import contextlib
-import dataclasses
 import functools
-import json
+import math
 import os
 import signal
 import time
 
-from .client import connect
+from .client import Client
 from .out_of_memory import is_out_of_memory
+from .parallel_plan import BadConfiguration, Configuration, parse, plain, read, samples_in, split_samples
 
-SCHEMA = "trimtab.parallel/1"
-
-
-class BadConfiguration(Exception):
-    """The file cannot be read, or does not fit this job."""
+__all__ = ["BadConfiguration", "Configuration", "Run", "load", "parse", "split_samples"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Configuration:
-    kind: str  # "ddp" or "fsdp"
-    world_size: int
-    global_batch: int
-    samples_per_microbatch: int
-    accumulation_steps: int
-    layers: int
-    checkpoint_layers: tuple
-    bucket_cap_mb: float = 0.0  # 0: PyTorch's own
-    zero_redundancy_optimizer: bool = False
-    sharding_strategy: str = ""
-    shard_group_size: int = 1
-
-    @property
-    def samples_per_rank(self):
-        return self.samples_per_microbatch * self.accumulation_steps
-
-
-def parse(text, source):
-    """The Configuration that the text says; BadConfiguration names what is wrong with it."""
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise BadConfiguration(f"{source}: is no JSON: {error}") from error
-    if not isinstance(given, dict) or given.get("schema") != SCHEMA:
-        raise BadConfiguration(f"{source}: schema: needs {SCHEMA!r}: export it with trimtab plan export --to ddp|fsdp")
-    given = {name: value for name, value in given.items() if name != "schema"}
-    known = {field.name for field in dataclasses.fields(Configuration)}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise BadConfiguration(f"{source}: {unknown[0]}: is not known to this release; a plan's knob must not be lost")
-    given["checkpoint_layers"] = tuple(given.get("checkpoint_layers", ()))
-    try:
-        made = Configuration(**given)
-    except TypeError as error:
-        raise BadConfiguration(f"{source}: {error}") from error
-    if made.kind not in ("ddp", "fsdp"):
-        raise BadConfiguration(f"{source}: kind: needs ddp or fsdp, found {made.kind!r}")
-    if made.samples_per_rank * made.world_size != made.global_batch:
-        raise BadConfiguration(
-            f"{source}: {made.samples_per_microbatch} samples in {made.accumulation_steps} microbatches on "
-            f"{made.world_size} ranks are not the global batch of {made.global_batch}")
-    return made
-
-
-def load(path=None):
-    """The Run of the file at `path`, or at TRIMTAB_TARGET_CONFIG."""
+def load(path=None, *, kind="ddp", batch_size=None, gradient_accumulation_steps=1):
+    """The Run of the file at `path`, or at TRIMTAB_TARGET_CONFIG. Without either the Run of what the other arguments say, which
+    a plan takes the place of: `kind` "ddp" or "fsdp", batch_size samples in each of gradient_accumulation_steps microbatches of
+    a rank. Without batch_size a rank takes the batches that it is given.
+    """
     path = path or os.environ.get("TRIMTAB_TARGET_CONFIG", "")
-    if not path:
-        raise BadConfiguration("TRIMTAB_TARGET_CONFIG is not set: name the file of trimtab plan export --to ddp|fsdp")
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as error:
-        raise BadConfiguration(f"cannot read {path}: {error.strerror}") from error
-    return Run(parse(text, path))
+    if path:
+        return Run(read(path))
+    return Run(plain(kind, batch_size, gradient_accumulation_steps, _world_size()), planned=False)
 
 
-def split_samples(batch, parts):
-    """The batch in `parts` equal parts, along the samples."""
-    if isinstance(batch, dict):
-        split = {name: split_samples(value, parts) for name, value in batch.items()}
-        return [{name: values[i] for name, values in split.items()} for i in range(parts)]
-    if isinstance(batch, (tuple, list)):
-        split = [split_samples(value, parts) for value in batch]
-        return [type(batch)(values[i] for values in split) for i in range(parts)]
-    if batch.shape[0] % parts:
-        raise BadConfiguration(f"a batch of {batch.shape[0]} samples cannot be cut in {parts} equal microbatches")
-    return list(batch.split(batch.shape[0] // parts))
+def _group():
+    """torch.distributed where this process is in a group, else None."""
+    import torch.distributed as distributed
+
+    return distributed if distributed.is_available() and distributed.is_initialized() else None
 
 
-def _first_tensor(batch):
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    return _first_tensor(batch[0]) if isinstance(batch, (tuple, list)) else batch
+def _world_size():
+    group = _group()
+    return group.get_world_size() if group else int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _environment():
+    """A job that its user launched (TRIMTAB_WATCH) is told of by the hooks in its interpreter: a second voice would contradict."""
+    return {} if os.environ.get("TRIMTAB_WATCH") == "1" else os.environ
 
 
 def _telling_of_memory(method):
@@ -121,7 +73,6 @@ def _telling_of_memory(method):
             return method(self, *arguments, **named)
         except Exception as error:
             if is_out_of_memory(error):
-                self._client = self._client or connect()
                 self._client.out_of_memory(error)
             raise
 
@@ -131,13 +82,19 @@ def _telling_of_memory(method):
 class Run:
     """A training run under one configuration. Main thread only."""
 
-    def __init__(self, configuration, client=None):
+    def __init__(self, configuration, client=None, planned=True):
         self.configuration = configuration
+        self.planned = planned  # by a file; else the script's own words
         self.loss = None  # of the last step: the mean over the global batch
-        self._client = client
+        self.next_step = 0
+        self._client = client or Client(_environment())
         self._phases = {}
+        self._depth = 0  # of loops: the outermost says hello and goodbye
         self._asked = False
         self._stop = False
+        self._last_step = None  # of epochs(): how many there are in all
+        self._in_batches = False
+        self._short = False  # the batch before had fewer samples than a rank takes
 
     @property
     def stopped(self):
@@ -145,38 +102,46 @@ class Run:
         return self._stop
 
     @_telling_of_memory
-    def wrap(self, model, layers=()):
-        """The model under checkpointing and data parallelism; `layers` are its equal blocks, in order."""
-        import torch.distributed as distributed
+    def wrap(self, model, layers=(), **named):
+        """The model under checkpointing and data parallelism; `layers` are its equal blocks, in order.
+
+        named: arguments of DistributedDataParallel or FullyShardedDataParallel. What the plan says takes their place.
+        """
         from torch.utils.checkpoint import checkpoint
 
-        chosen = self.configuration
-        if distributed.get_world_size() != chosen.world_size:
-            raise BadConfiguration(f"the plan is for {chosen.world_size} ranks, but {distributed.get_world_size()} run")
+        chosen, group = self.configuration, _group()
+        ranks = group.get_world_size() if group else 1
+        if self.planned and ranks != chosen.world_size:
+            raise BadConfiguration(f"the plan is for {chosen.world_size} ranks, but {ranks} run")
         if chosen.checkpoint_layers and len(layers) != chosen.layers:
             raise BadConfiguration(f"the plan counts {chosen.layers} layers, but wrap() was given {len(layers)}")
         for index in chosen.checkpoint_layers:  # Parameters and their names stay as they are.
             layers[index].forward = functools.partial(checkpoint, layers[index].forward, use_reentrant=False)
+        if group is None:
+            return model
         begin = time.perf_counter_ns()
-        wrapped = self._ddp(model) if chosen.kind == "ddp" else self._fsdp(model, layers)
+        wrapped = self._ddp(model, named) if chosen.kind == "ddp" else self._fsdp(model, layers, named)
         # Their first collectives make the communicators.
         self._phases["groups"] = time.perf_counter_ns() - begin
         return wrapped
 
-    def _ddp(self, model):
+    def _ddp(self, model, named):
         from torch.nn.parallel import DistributedDataParallel
 
-        buckets = {"bucket_cap_mb": self.configuration.bucket_cap_mb} if self.configuration.bucket_cap_mb else {}
-        return DistributedDataParallel(model, **buckets)
+        if self.configuration.bucket_cap_mb:
+            named["bucket_cap_mb"] = self.configuration.bucket_cap_mb
+        return DistributedDataParallel(model, **named)
 
-    def _fsdp(self, model, layers):
+    def _fsdp(self, model, layers, named):
         from torch.distributed import fsdp
 
-        strategy = getattr(fsdp.ShardingStrategy, self.configuration.sharding_strategy, None)
-        if strategy is None:
-            raise BadConfiguration(f"this PyTorch has no sharding strategy {self.configuration.sharding_strategy}")
-        named = {"sharding_strategy": strategy, **self._shard_groups()}
-        blocks = {id(layer) for layer in layers}
+        if self.planned:
+            strategy = getattr(fsdp.ShardingStrategy, self.configuration.sharding_strategy, None)
+            if strategy is None:
+                raise BadConfiguration(f"this PyTorch has no sharding strategy {self.configuration.sharding_strategy}")
+            named.update({"sharding_strategy": strategy, **self._shard_groups()})
+        # A policy of the script's own says which modules are sharded by themselves.
+        blocks = set() if "auto_wrap_policy" in named else {id(layer) for layer in layers}
         for module in list(model.modules()):
             for name, child in list(module.named_children()):
                 if id(child) in blocks:
@@ -198,13 +163,19 @@ class Run:
         shard = mine([range(first, first + size) for first in range(0, world, size)])
         return {"process_group": (shard, mine([range(place, world, size) for place in range(size)]))}
 
-    def optimizer(self, model, kind, **named):
-        """An optimizer of this kind over the wrapped model's parameters."""
+    @staticmethod
+    def module(model):
+        """What wrap() was given: the model without DDP or FSDP around it."""
+        return model if _group() is None else model.module
+
+    def optimizer(self, model, kind, groups=None, **named):
+        """An optimizer of this kind over the wrapped model's parameters, or over the parameter groups that `groups(model)` returns."""
+        parameters = list(groups(model)) if groups else model.parameters()
         if not self.configuration.zero_redundancy_optimizer:
-            return kind(model.parameters(), **named)
+            return kind(parameters, **named)
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
-        return ZeroRedundancyOptimizer(model.parameters(), optimizer_class=kind, **named)
+        return ZeroRedundancyOptimizer(parameters, optimizer_class=kind, **named)
 
     def steps(self, first, last):
         """Numbers of the steps first to last - 1, until all ranks agree to stop. Checkpoint after each as you like.
@@ -212,68 +183,140 @@ class Run:
         Where they stopped early, SIGTERM changes nothing any more: the checkpoint after the last step is still to be
         saved, and a launcher passes on what its whole process group has received already.
         """
-        before = signal.signal(signal.SIGTERM, self._ask)
-        if self._client is None:
-            self._client = connect(first, self._phases)
-        try:
+        with self._training(first):
             for step in range(first, last):
-                self._step = step
+                self.next_step = step
                 yield step
                 if self._stop:
                     break
+
+    def epochs(self, first, last, step=0, last_step=None):
+        """Numbers of the epochs first to last - 1, until all ranks agree to stop, or until last_step steps are done in all.
+
+        step: the number of the first step, where a checkpoint says one. batches() numbers on from there.
+        """
+        with self._training(step):
+            for epoch in range(first, last):
+                self._last_step = last_step
+                yield epoch
+                if self._stop or self.next_step == last_step:
+                    break
+
+    def batches(self, loader):
+        """The loader's batches, each of them one step. Ends early as steps() does."""
+        self._in_batches, self._short = True, False
+        with self._training(self.next_step):
+            for batch in loader:
+                if self._stop or self.next_step == self._last_step:
+                    break
+                if self._short:
+                    raise BadConfiguration(f"step {self.next_step - 1} had fewer samples than {self.configuration.samples_per_rank}, and "
+                                           "was not the loader's last: give the loader batch_size=run.configuration.samples_per_rank")
+                yield batch
+        self._in_batches = False
+
+    @contextlib.contextmanager
+    def _training(self, first):
+        self._depth += 1
+        outermost = self._depth == 1
+        if outermost:
+            self.next_step = first
+            before = signal.signal(signal.SIGTERM, self._ask)
+            self._client.begin(first, self._phases)
+        try:
+            yield
         finally:
-            self._client.close()
-            if not (self._asked or self._stop):
-                signal.signal(signal.SIGTERM, before)
+            self._depth -= 1
+            if outermost:
+                self._client.close()
+                if not (self._asked or self._stop):
+                    signal.signal(signal.SIGTERM, before)
 
     def _ask(self, number, frame):
         self._asked = True
 
     @_telling_of_memory
-    def step(self, model, optimizer, batch, loss_of, clip_norm=None):
+    def step(self, model, optimizer, batch, loss_of, clip_norm=None, scaler=None):
         """One optimizer step over this rank's samples. Returns the mean loss over the global batch.
 
         clip_norm: gradients are clipped to this norm, which is told to Trimtab as it was before.
+        scaler: a GradScaler. Autocast belongs into loss_of.
         A step that runs out of memory is told to Trimtab as such; what it raises is raised, and must end the process.
         """
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
-        chosen = self.configuration
-        samples = _first_tensor(batch).shape[0]
-        if samples != chosen.samples_per_rank:
-            raise BadConfiguration(f"this rank has {samples} samples, the plan gives it {chosen.samples_per_rank}")
-        parts = split_samples(batch, chosen.accumulation_steps)
-        optimizer.zero_grad()
-        total = 0.0
-        for number, part in enumerate(parts):
-            last = number + 1 == len(parts)
-            with contextlib.nullcontext() if last else model.no_sync():
-                loss = loss_of(model, part) / len(parts)
-                loss.backward()
-            total += loss.detach()
-        norm = None if clip_norm is None else self._clip(model, clip_norm)
-        optimizer.step()
-        self._agree(total)
-        self._client.step(self._step, wall_ns=time.perf_counter_ns() - wall, cpu_ns=time.process_time_ns() - cpu,
+        step, range_of = self.next_step, self._client.range
+        with range_of("step", step):
+            total = self._passes(model, optimizer, batch, loss_of, scaler)
+            with range_of("optimizer"):
+                norm = self._update(model, optimizer, clip_norm, scaler)
+            self._agree(total, range_of)
+        self.next_step = step + 1
+        self._client.step(step, wall_ns=time.perf_counter_ns() - wall, cpu_ns=time.process_time_ns() - cpu,
                           loss=self.loss, gradient_norm=norm, peak_bytes=self._peak_bytes(total))
         return self.loss
 
-    def _clip(self, model, norm):
-        """The gradients' norm before, over all ranks."""
-        if self.configuration.kind == "fsdp":
+    def _passes(self, model, optimizer, batch, loss_of, scaler):
+        """Forward and backward over all microbatches. Returns the mean loss over this rank's samples."""
+        samples = samples_in(batch)
+        parts = split_samples(batch, self._microbatch(samples))
+        optimizer.zero_grad()
+        total = 0.0
+        for number, part in enumerate(parts):
+            size = samples_in(part)
+            last = number + 1 == len(parts)
+            with contextlib.nullcontext() if last or not hasattr(model, "no_sync") else model.no_sync():
+                # Ranges of a whole microbatch: what a plan's operators take is not learnt from them.
+                with self._client.range("op/microbatch/forward/whole", size):
+                    loss = loss_of(model, part) * (size / samples)
+                with self._client.range("op/microbatch/backward/whole", size):
+                    (scaler.scale(loss) if scaler else loss).backward()
+            total += loss.detach()
+        return total
+
+    def _microbatch(self, samples):
+        """The most samples of a microbatch, for a batch of so many."""
+        chosen = self.configuration
+        if not chosen.samples_per_microbatch:
+            return math.ceil(samples / chosen.accumulation_steps)
+        self._short = samples < chosen.samples_per_rank
+        if samples > chosen.samples_per_rank or (self._short and not self._in_batches):
+            raise BadConfiguration(f"this rank has {samples} samples, {'the plan' if self.planned else 'load()'} gives it {chosen.samples_per_rank}")
+        return chosen.samples_per_microbatch
+
+    def _update(self, model, optimizer, clip_norm, scaler):
+        """The optimizer's step. Returns the gradients' norm before, over all ranks, where it is asked for and finite."""
+        if clip_norm is not None and scaler:
+            scaler.unscale_(optimizer)
+        norm = None if clip_norm is None else self._clip(model, clip_norm)
+        if not scaler:
+            optimizer.step()
+            return norm
+        scaler.step(optimizer)  # Not taken where a gradient is infinite: the scale was too large, which is no plan's fault.
+        scaler.update()
+        return norm if norm is None or math.isfinite(norm) else None
+
+    @staticmethod
+    def _clip(model, norm):
+        if hasattr(model, "clip_grad_norm_"):  # FSDP
             return float(model.clip_grad_norm_(norm))
         import torch
 
         return float(torch.nn.utils.clip_grad_norm_(model.parameters(), norm))
 
-    def _agree(self, total):
+    def _agree(self, total, range_of):
         """One all-reduce: the mean loss, and whether any rank was asked to stop."""
         import torch
-        import torch.distributed as distributed
 
         asked = float(self._asked or self._client.stop_requested)
         both = torch.stack([total.float(), torch.tensor(asked, device=total.device)])
-        distributed.all_reduce(both)
-        self.loss = both[0].item() / self.configuration.world_size
+        group, ranks = _group(), 1
+        if group:
+            ranks = group.get_world_size()
+            with range_of(f"comm/all_reduce/{ranks}", both.numel() * both.element_size()):
+                group.all_reduce(both)
+                self.loss = both[0].item() / ranks  # On a GPU this waits for it.
+        else:
+            self.loss = both[0].item()
         self._stop = both[1].item() > 0
 
     @staticmethod

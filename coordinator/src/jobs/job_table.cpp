@@ -115,6 +115,15 @@ Status check_class(const Job& job) {
       ", or begin with a plan of stages alone");
 }
 
+// Where no knob lets a plan use several ranks there is nothing to measure, and nothing to search.
+Status check_knobs(const Job& job) {
+  const Knobs knobs = within_target(job.knobs, job.target);
+  if (job.world_size < 2 || knobs.pipeline || knobs.data_parallel || knobs.tensor_parallel) return {};
+  return bad_input("job " + job.name + ": no plan uses its " + std::to_string(job.world_size) +
+                   " ranks while pipeline, data_parallel and tensor_parallel are all false in [knobs] of job.toml. " +
+                   "A knob says what plans may have at all: leave at least the one in that its ranks have");
+}
+
 Status check_strategy(const Job& job) {
   if (job.strategy.empty()) return {};
   const std::vector<std::string_view> known = tuner::strategies();
@@ -139,6 +148,7 @@ Status check_training(const Job& job) {
 Status check_job(const Job& job, bool tune) {
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
   TRIMTAB_TRY_STATUS(check_strategy(job));
+  TRIMTAB_TRY_STATUS(check_knobs(job));
   if (tune) TRIMTAB_TRY_STATUS(check_class(job));
   if (!job.target.empty()) {
     const auto known = target_limits(job.target);

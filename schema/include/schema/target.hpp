@@ -56,7 +56,7 @@ struct ExportedPlan {
 // These fail on an unknown target, naming the known ones.
 [[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);
 [[nodiscard]] Result<TargetLimits> target_limits(std::string_view target);
-// A job's knobs without splits and shards that the target does not honour. As they are for a target that is not known.
+// A job's knobs as the target honours them (replicas, where it has nothing else); for one that is not known as they are.
 [[nodiscard]] Knobs within_target(Knobs knobs, std::string_view target);
 // What the plan sets and the target cannot do: each by its place and name, with what was found. Empty = it can.
 // REQUIRES: the plan fits the model (tuner/validate.hpp).

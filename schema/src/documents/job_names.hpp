@@ -51,7 +51,7 @@ struct CommandName {
   const char* help;
 };
 inline constexpr CommandName kCommands[] = {
-    {"describe", &Job::describe, "prints model.json. Needed where there is no `model`"},
+    {"describe", &Job::describe, "prints model.json. Needed where there is no `model`, but to observe"},
     {"benchmark", &Job::benchmark, "measures what the tuner asks for, on all ranks at once"},
     {"train", &Job::train, "starts a rank. Needed"},
     {"submit", &Job::submit, "hands a launch to a scheduler, which starts the ranks"}};

@@ -94,7 +94,7 @@ std::vector<Row> top() {
       {"class", word_setting(kChangeClasses), of(&Job::change_class),
        "the most that a change of plan may do to what is learnt"},
       {"initial_plan", path_setting(), &ParsedJob::initial_plan_path, "the plan to begin with",
-       "an even pipeline, full recompute, microbatch 1"},
+       "what the target runs; without one an even pipeline, full recompute, microbatch 1"},
       {"model", path_setting(), &ParsedJob::model_path, "model.json, instead of commands.describe"},
       {"working_directory", path_setting(), of(&Job::working_directory), "where commands are run", "the file's own"}};
 }

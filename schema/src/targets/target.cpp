@@ -57,7 +57,12 @@ Knobs within_target(Knobs knobs, std::string_view target) {
   if (!limits_plans(target)) return knobs;
   const auto limits = target_limits(target);
   if (!limits.ok()) return knobs;
+  knobs.pipeline = knobs.pipeline && limits->pipeline;
+  knobs.sliced_microbatches = knobs.sliced_microbatches && limits->sliced;
   knobs.tensor_parallel = knobs.tensor_parallel && limits->tensor_parallel != Reach::kNone;
+  // Where ranks are replicas or nothing, they are replicas: there is no other number to keep.
+  const bool only_replicas = !limits->pipeline && limits->tensor_parallel == Reach::kNone;
+  knobs.data_parallel = knobs.data_parallel || only_replicas;
   knobs.sharded = knobs.sharded && limits->sharded != Reach::kNone;
   return knobs;
 }

@@ -183,7 +183,9 @@ TEST_CASE("no checkpoint is copied under ranks of another launch") {
 
 TEST_CASE("a command runs once although its reply could not be written down, and is written down when there is room") {
   Runner one;
-  one.job.describe = {"sh", "-c", "echo x >> ran; head -c 20000 /dev/zero | tr '\\0' y"};
+  one.job.describe = {"sh", "-c",
+                      R"(echo x >> ran; printf '{"schema": "trimtab.model/1", "y": "'; )"
+                      R"(head -c 20000 /dev/zero | tr '\0' y; echo '"}')"};
   one.job.working_directory = one.directory.path();
   wire::Command command;
   command.set_id(1);
@@ -193,7 +195,7 @@ TEST_CASE("a command runs once although its reply could not be written down, and
   REQUIRE(database.query("PRAGMA max_page_count = " + std::to_string(pages)).ok());
   one.runner.run(command);
   const std::string output = one.done(1).output();
-  REQUIRE(output.size() == 20000);
+  REQUIRE(output.size() > 20000);
   CHECK_FALSE(CommandLedger(database).reply(command).value().has_value());
   one.replies.clear();
   one.runner.run(command);

@@ -123,7 +123,8 @@ def main():
         with open(options.trace, "a") as file:
             file.write(f"{options.command} {options.rank}\n")
     if options.command == "describe":
-        print(json.dumps({"described": os.environ.get("TRIMTAB")}))
+        print("building the model: {layers: 2}")  # as models do
+        print(json.dumps({"schema": "trimtab.model/1", "described": os.environ.get("TRIMTAB")}))
     elif options.command == "benchmark":
         benchmark(options)
     else:

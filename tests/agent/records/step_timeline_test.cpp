@@ -33,6 +33,18 @@ TEST_CASE("the fourth step of an epoch is pictured, once") {
   for (int step = 4; step < 9; ++step) CHECK_FALSE(run_step(timeline, 1000 * step, step));
 }
 
+TEST_CASE("passes of whole microbatches are pictured as passes") {
+  StepTimeline timeline;
+  std::optional<StepPicture> picture;
+  for (std::uint64_t begin = 0; begin < 4000; begin += 1000) {
+    CHECK_FALSE(timeline.add(range("op/microbatch/forward/whole", begin + 10, begin + 30)));
+    CHECK_FALSE(timeline.add(range("op/microbatch/backward/whole", begin + 30, begin + 60)));
+    picture = timeline.add(range("step", begin, begin + 100, 0));
+  }
+  REQUIRE(picture);
+  CHECK(picture->bars_json == R"([["forward",10,30],["backward",30,60]])");
+}
+
 TEST_CASE("a plan change begins a new epoch with its own picture") {
   StepTimeline timeline;
   for (int step = 0; step < 2; ++step) CHECK_FALSE(run_step(timeline, 1000 * step, step));

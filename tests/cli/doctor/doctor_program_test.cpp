@@ -161,3 +161,31 @@ TEST_CASE("doctor names what restricts profiling on a GPU node, level and remedy
   const Outcome text = ::trimtab_program({"doctor"});
   CHECK(text.out.find("detail that remains on this node: collectives") != std::string::npos);
 }
+
+TEST_CASE("doctor takes a job whose train is a shell script, and refuses one whose script is not there") {
+  const Scratch scratch;
+  scratch.file("train.sh", "exec some-python train.py\n");
+  const auto check_of = [&](const std::string& train, const std::string& name) {
+    const std::string job =
+        scratch.file("job.toml",
+                     "schema = \"trimtab.job/1\"\nname = \"j\"\n[commands]\ndescribe = [\"d\"]\n"
+                     "benchmark = [\"b\"]\ntrain = " +
+                         train + "\n[environment]\nPATH = \"" + scratch.path("bin") + ":/usr/bin:/bin\"\n");
+    return check_named(json::parse(::trimtab_program({"doctor", "--json", "--metrics-port", "0", "--job", job}).out),
+                       name);
+  };
+  std::filesystem::create_directories(scratch.path("bin"));
+  // An interpreter that has no PyTorch, as the guess would find it.
+  scratch.file("bin/python3", "#!/bin/sh\nexit 1\n");
+  std::filesystem::permissions(scratch.path("bin/python3"), std::filesystem::perms::owner_all);
+  CHECK(check_of("[\"bash\", \"train.sh\"]", "train").at("health") == "ok");
+  const json guessed = check_of("[\"bash\", \"train.sh\"]", "PyTorch");
+  CHECK(guessed.at("health") == "warn");
+  CHECK(guessed.at("found").get<std::string>().find("name no interpreter") != std::string::npos);
+  CHECK(check_of("[\"python3\", \"train.sh\"]", "PyTorch").at("health") == "fail");
+  for (const std::string train : {"[\"env\", \"A=1\", \"python3\", \"-u\", \"missing.py\"]", "[\"./missing.sh\"]",
+                                  "[\"bash\", \"missing.sh\"]", "[\"no-such-program\"]", "[\"./train.sh\"]"}) {
+    INFO(train);
+    CHECK(check_of(train, "train").at("health") == "fail");
+  }
+}

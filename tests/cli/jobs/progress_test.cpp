@@ -5,6 +5,7 @@
 
 #include "../plans.hpp"
 #include "jobs/status_text.hpp"
+#include "schema/plan_words.hpp"
 #include "terminal_text.hpp"
 
 using namespace trimtab;
@@ -50,6 +51,13 @@ TEST_CASE("a trial's line has its plan, both times and the verdict") {
   CHECK(trial_line(trial) ==
         "trial 2: microbatch 2; [0, 3) dp1 | [3, 6) dp1 rc2: predicted 512 ms, measured 530 ms beside 610 ms: adopted "
         "(1.15x, 1.11 to 1.19)");
+  trial.plan.json = to_json(two_stages(), "batch_size=2 per rank");
+  CHECK(trial_line(trial).starts_with("trial 2: batch_size=2 per rank (microbatch 2; [0, 3) dp1 | [3, 6) dp1 rc2): "));
+  api::Job job;
+  job.incumbent.plan = trial.plan;
+  job.recommendation = trial.plan;
+  CHECK(describe(job).find("\nincumbent: batch_size=2 per rank (micro") != std::string::npos);
+  CHECK(describe(job).find("\nrecommended: batch_size=2 per rank (micro") != std::string::npos);
   api::Trial failed;
   failed.id = 3;
   failed.state = TrialState::kFailed;

@@ -17,6 +17,12 @@ TEST_CASE("a plan fits on one line") {
   CHECK(one_line(plan) == "microbatch 4; [0, 6) dp2 optimizer/2");
 }
 
+TEST_CASE("a plan is named in its framework's words, with our notation beside them") {
+  CHECK(named_plan(data_parallel(), "batch_size=2 per rank, checkpointing off") ==
+        "batch_size=2 per rank, checkpointing off (microbatch 4; [0, 6) dp2 optimizer/2)");
+  CHECK(named_plan(data_parallel(), "") == one_line(data_parallel()));
+}
+
 TEST_CASE("a drawing shows which stage runs and which recomputes which operator") {
   const std::string drawing = plan_drawing(two_stages());
   CHECK(drawing ==

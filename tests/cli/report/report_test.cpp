@@ -297,3 +297,25 @@ TEST_CASE("a last tuning that finds nothing hides no earlier gain") {
   REQUIRE(parsed.ok());
   CHECK(contains(report_text(*parsed), "\nuntil step 474    1.33× (95 % interval 1.20 to 1.50) as fast as"));
 }
+
+TEST_CASE("every plan of a report is told in its framework's words first, for a terminal and on the page") {
+  json report = fixture();
+  const auto tell = [](json& plan, const std::string& words) { plan["in_words"] = words; };
+  tell(report["initial"]["plan"], "batch_size=1");
+  tell(report["adopted"]["plan"], "batch_size=<16>");
+  tell(report["trials"][0]["plan"], "batch_size=3");
+  report["recommendation"] = report["adopted"]["plan"];
+  tell(report["recommendation"], "batch_size=4");
+  const auto parsed = parse_report(report.dump(), "report.json");
+  REQUIRE(parsed.ok());
+  const std::string text = report_text(*parsed);
+  for (const char* one : {"batch_size=1 (microbatch ", "batch_size=<16> (microbatch ", "batch_size=3 (microbatch ",
+                          "recommended plan  batch_size=4 (microbatch "}) {
+    INFO(text << one);
+    CHECK(contains(text, one));
+  }
+  const std::string page = report_html(*parsed);
+  CHECK(contains(page, "<p><code>batch_size=1</code></p>"));
+  CHECK(contains(page, "<p><code>batch_size=&lt;16&gt;</code></p>"));
+  CHECK(contains(page, "batch_size=3 (microbatch "));
+}

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "schema/target.hpp"
+#include "tuner/first_plan.hpp"
 #include "world.hpp"
 
 namespace trimtab::tuner {
@@ -260,6 +262,34 @@ TEST_CASE("the usual guess shares more devices than operators evenly") {
   CHECK(plan.stages[1].devices.size() == 4);
   CHECK(plan.microbatch == 12);
   CHECK(validate(plan, world.model, world.cluster, Knobs{}).empty());
+}
+
+TEST_CASE("every target has a plan to begin with, on any number of devices that share the batch") {
+  for (const std::string_view target : targets()) {
+    for (const std::int32_t devices : {1, 2, 3, 4, 8, 12}) {
+      for (const bool sharded : {false, true}) {
+        const test::World world = world_of(6, devices, 24);
+        Knobs knobs;
+        knobs.sharded = sharded;
+        const Plan plan = first_plan(world.model, world.cluster, within_target(knobs, target), target);
+        CAPTURE(target, devices, sharded, to_json(plan));
+        CHECK(validate(plan, world.model, world.cluster).empty());
+        CHECK(unhonoured(plan, world.model, target).value().empty());
+        const bool shards = plan.stages[0].segments[0].sharded == ShardedLevel::kParameters;
+        CHECK(shards == (target == "fsdp" && sharded && devices > 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("what a target has no use for is no knob of its jobs") {
+  Knobs none;
+  none.pipeline = none.data_parallel = false;
+  CHECK(within_target(none, "ddp").data_parallel);      // else nothing would be measured, and no plan be found
+  CHECK_FALSE(within_target(Knobs{}, "ddp").pipeline);  // else point-to-point transfers would be benchmarked
+  CHECK_FALSE(within_target(none, "megatron").data_parallel);
+  CHECK(within_target(Knobs{}, "megatron").pipeline);
+  CHECK(within_target(none, "") == none);
 }
 
 TEST_CASE("the usual guess cuts between layers") {

@@ -10,11 +10,13 @@
 
 #include "base/result.hpp"
 #include "schema/plan.hpp"
+#include "schema/plan_words.hpp"
 #include "schema/prediction.hpp"
 #include "schema/target.hpp"
 #include "tuner/calibration.hpp"
 #include "tuner/cost_model.hpp"
 #include "tuner/cost_table.hpp"
+#include "tuner/first_plan.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
@@ -36,10 +38,9 @@ struct Setting {
 
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
-  if (task.initial_plan_json.empty()) {
-    plan = tuner::usual_guess(model, cluster, task.knobs);
-    // Targets recompute layers alone, if anything; nothing recomputed is what every target runs.
-    if (limits_plans(task.target)) plan = layout_of(plan);
+  const bool named = !task.initial_plan_json.empty();
+  if (!named) {
+    plan = tuner::first_plan(model, cluster, task.knobs, task.target);
   } else {
     TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
   }
@@ -52,9 +53,13 @@ Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Clus
     TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));
   }
   if (broken.empty()) return as_run(std::move(plan), task.target);
-  std::string message = "the initial plan cannot be executed: ";
+  std::string message = named ? "the initial plan cannot be executed: "
+                              : "the job file names no initial plan, and none is found that " +
+                                    std::to_string(cluster.devices()) + " devices can execute: ";
   for (const std::string& one : broken) message += one + "; ";
-  return bad_input(message + "correct it, or leave initial_plan out of the job file");
+  return bad_input(message + (named ? "correct it, or leave initial_plan out of the job file: a usual one is used then"
+                                    : "name one (initial_plan = \"plan.json\"), or change world_size or the model's "
+                                      "global batch so that the devices can share it"));
 }
 
 Result<Setting> read_setting(const SearchTask& task) {
@@ -132,9 +137,11 @@ std::vector<StepTerms> terms_of(const Prediction& prediction) {
   return terms;
 }
 
-PricedPlan candidate(const Plan& plan, const tuner::CostModel& raw, const tuner::CostModel& calibrated) {
+// `words`: of the job's target, for those who see the plan later.
+PricedPlan candidate(const Plan& plan, const std::string& words, const tuner::CostModel& raw,
+                     const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
-  return {{to_json(plan), semantic_hash(plan)},
+  return {{to_json(plan, words), semantic_hash(plan)},
           semantic_hash(layout_of(plan)),
           predicted(raw.evaluate(plan), prediction),
           to_json(prediction),
@@ -312,7 +319,7 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
       if (!honoured(task, setting, ranked.plan)) continue;
-      PricedPlan one = candidate(ranked.plan, raw, calibrated);
+      PricedPlan one = candidate(ranked.plan, plan_words(ranked.plan, setting.model, task.target), raw, calibrated);
       if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));
     }
     const bool first = reply.evaluations == 0;
@@ -345,8 +352,9 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   reply.costs_known = static_cast<std::int32_t>(costs.size());
   reply.costs_stale = stale;
   reply.calibration_json = tuner::to_json(calibration);
-  reply.initial = candidate(setting.initial, raw, calibrated);
-  reply.incumbent = candidate(setting.incumbent, raw, calibrated);
+  const auto words = [&](const Plan& plan) { return plan_words(plan, setting.model, task.target); };
+  reply.initial = candidate(setting.initial, words(setting.initial), raw, calibrated);
+  reply.incumbent = candidate(setting.incumbent, words(setting.incumbent), raw, calibrated);
   for (const tuner::Observation& one : seen) {
     reply.observed.push_back(
         {semantic_hash(layout_of(one.plan)), predicted(one.prediction, calibrated.evaluate(one.plan))});

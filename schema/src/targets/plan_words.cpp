@@ -1,0 +1,107 @@
+#include "schema/plan_words.hpp"
+
+#include "documents/json_document.hpp"
+#include "targets/plan_layers.hpp"
+
+namespace trimtab {
+
+namespace {
+
+constexpr const char* kMember = "in_words";
+
+void add(std::string& text, const std::string& part) {
+  text += (text.empty() ? "" : ", ") + part;
+}
+
+// "[1, 2, 3, 7]" as "1-3 and 7".
+std::string numbers_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : " and ") + std::to_string(numbers[i]);
+    if (end - i > 1) text += "-" + std::to_string(numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+std::string checkpointing(const Json& file) {
+  const auto layers = file.at("checkpoint_layers").get<std::vector<std::int64_t>>();
+  const auto all = file.at("layers").get<std::size_t>();
+  if (layers.empty()) return "checkpointing off";
+  if (layers.size() == all) return "checkpointing of all " + std::to_string(all) + " layers";
+  return "checkpointing of " + std::to_string(layers.size()) + " of " + std::to_string(all) + " layers (" +
+         numbers_text(layers) + ")";
+}
+
+// What the file of trimtab.parallel says, in the words that scripts have for it.
+std::string torch_words(const Json& file, const Plan& plan, std::string_view target) {
+  std::string text =
+      "batch_size=" + std::to_string(file.at("samples_per_microbatch").get<std::int64_t>()) +
+      " per rank, gradient_accumulation_steps=" + std::to_string(file.at("accumulation_steps").get<std::int64_t>());
+  add(text, checkpointing(file));
+  if (file.value("zero_redundancy_optimizer", false)) add(text, "ZeroRedundancyOptimizer");
+  if (const std::string strategy = file.value("sharding_strategy", ""); !strategy.empty()) {
+    add(text, "sharding_strategy=" + strategy);
+    const auto group = file.at("shard_group_size").get<std::int64_t>();
+    if (strategy.find("HYBRID") != std::string::npos) add(text, "over groups of " + std::to_string(group) + " ranks");
+  }
+  // What PyTorch has by itself need not be said.
+  const bool usual = plan.target_knobs == as_run(Plan{}, target).target_knobs;
+  if (const double size = file.value("bucket_cap_mb", 0.0); size > 0 && !usual) {
+    add(text, "bucket_cap_mb=" + dump(Json(size)));
+  }
+  return text;
+}
+
+// "zero_optimization.stage=1".
+void add_keys(const OrderedJson& object, const std::string& path, std::string& text) {
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_object()) {
+      add_keys(value, path + name + ".", text);
+    } else {
+      add(text, path + name + "=" + (value.is_string() ? value.get<std::string>() : dump(value)));
+    }
+  }
+}
+
+std::string keys_text(const std::string& file_text) {
+  std::string text;
+  add_keys(OrderedJson::parse(file_text), "", text);
+  return text;
+}
+
+std::string flags_text(const std::vector<std::string>& arguments) {
+  std::string text;
+  for (const std::string& word : arguments) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+}  // namespace
+
+std::string plan_words(const Plan& plan, const Model& model, std::string_view target) {
+  const bool torch = target == "ddp" || target == "fsdp";
+  if (!torch && target != "megatron" && target != "deepspeed") return "";
+  const auto exported = export_plan(plan, model, target);
+  if (!exported.ok()) return "";
+  if (target == "megatron") return flags_text(exported->arguments);
+  return torch ? torch_words(Json::parse(exported->file_text), plan, target) : keys_text(exported->file_text);
+}
+
+std::string to_json(const Plan& plan, const std::string& words) {
+  std::string text = to_json(plan);
+  if (words.empty()) return text;
+  OrderedJson json = OrderedJson::parse(text);
+  json[kMember] = words;
+  return dump(json);
+}
+
+std::string words_in(std::string_view plan_json) {
+  const auto json = parse_json_text(plan_json, "plan");
+  if (!json.ok() || !json->is_object()) return "";
+  const auto found = json->find(kMember);
+  return found != json->end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace trimtab
