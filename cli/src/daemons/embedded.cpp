@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemons/ended_jobs.hpp"
 #include "files.hpp"
 #include "net/tokens.hpp"
 #include "schema/api/status.hpp"
@@ -211,6 +212,7 @@ class Bringer {
     if (options_.owned) state_.owner = this_process();
     TRIMTAB_TRY_STATUS(make_tokens());
     TRIMTAB_TRY_STATUS(start_coordinator());
+    TRIMTAB_TRY_STATUS(end_noted_jobs(options_.state, state_.port));
     TRIMTAB_TRY_STATUS(start_agents());
     TRIMTAB_TRY_STATUS(await_members(options_.agents));
     state_.devices = static_cast<std::int32_t>(options_.agents * options_.devices);
@@ -459,11 +461,14 @@ Status disown(const std::string& state_directory) {
   return write_file(up_file(state_directory), to_json(*state));
 }
 
-Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
+Result<DownOutcome> bring_down(const std::string& state_directory, const Clock& clock) {
   // Asking for nothing to be up needs no directory.
-  if (!recorded_state(state_directory)) return std::vector<std::string>{};
+  if (!recorded_state(state_directory)) return DownOutcome{};
   TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory));
-  return stop_recorded(state_directory, clock);
+  DownOutcome outcome;
+  if (const auto state = recorded_state(state_directory)) outcome.jobs = end_jobs(state_directory, *state, clock);
+  TRIMTAB_TRY(outcome.stopped, stop_recorded(state_directory, clock));
+  return outcome;
 }
 
 }  // namespace trimtab::cli
