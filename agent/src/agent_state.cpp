@@ -19,6 +19,8 @@ constexpr Nanoseconds kAlone = std::chrono::seconds(5);
 constexpr Nanoseconds kReloadPeriod = std::chrono::seconds(5);
 constexpr Nanoseconds kRetentionPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
+constexpr Nanoseconds kSignsPeriod = std::chrono::seconds(5);
+constexpr int kRestForSigns = 50;  // the same, where a rank is silent: somebody may wait for a sign
 constexpr int kRestForLook = 200;  // times as long as a look at the machine's processes took
 
 std::optional<OwnUse> measure_own_use() {
@@ -329,7 +331,71 @@ void Agent::Implementation::look_after() {
   follow_fingerprint();
   send_collectives();
   ranks.bound_logs(configuration.rank_log_limit);
+  tell_signs_of_life();
+  watch_checkpoints();
   conversation.look_after();
+}
+
+// The machine's processes are read where a rank is silent, and then once.
+void Agent::Implementation::tell_signs_of_life() {
+  const Nanoseconds now = clock.monotonic();
+  std::vector<SeenRank> seen;
+  std::map<RankIdentity, pid_t> processes;
+  const std::map<RankIdentity, std::uint64_t> events = rings.events();
+  for (const LedgerRank& rank : ranks.all()) {
+    if (rank.ended || rank.pid == 0) continue;
+    const auto recorded = events.find(rank.id);
+    seen.push_back({rank.id, rank.launch, sessions.steps_of(rank.id),
+                    log_bytes(ranks.scratch(rank.id).log(rank.id.rank)),
+                    recorded == events.end() ? 0 : recorded->second});
+    processes[rank.id] = rank.pid;
+  }
+  if (now < next_signs && !signs_of_life.has_new(seen)) return;
+  std::optional<std::vector<host::ProcessUse>> uses;
+  const auto processor_time = [&](const RankIdentity& id) {
+    if (!uses) uses = host::read_process_uses("/");
+    return time_of_trees(*uses, {processes.at(id)});
+  };
+  for (const SignOfLife& sign : signs_of_life.look(now, seen, processor_time)) {
+    wire::RankEvent event;
+    event.mutable_lives()->set_output(sign.output);
+    event.mutable_lives()->set_records(sign.records);
+    event.mutable_lives()->set_processor(sign.processor);
+    news.tell(sign.id, sign.launch, std::move(event));
+  }
+  const Nanoseconds end = clock.monotonic();
+  next_signs = end + std::max(kSignsPeriod, (end - now) * kRestForSigns);
+}
+
+// Of jobs that may be stopped for a trial, while their own ranks run here.
+void Agent::Implementation::watch_checkpoints() {
+  std::map<std::string, LedgerRank> lowest;
+  for (const LedgerRank& rank : ranks.all()) {
+    if (!rank.ended && rank.pid != 0 && rank.id.variant.empty()) lowest.try_emplace(rank.id.job, rank);
+  }
+  std::erase_if(checkpoints, [&](const auto& one) {
+    const auto runs = lowest.find(one.first.job);
+    return runs == lowest.end() || runs->second.id != one.first || runs->second.launch != one.second.launch;
+  });
+  for (const auto& [job, rank] : lowest) {
+    if (!checkpoints.contains(rank.id)) watch_checkpoint(rank);
+  }
+}
+
+void Agent::Implementation::watch_checkpoint(const LedgerRank& rank) {
+  WatchedCheckpoint& watched = checkpoints[rank.id];
+  watched.launch = rank.launch;
+  const auto text = read_file(ranks.scratch(rank.id).job());
+  const auto job = text.ok() ? parse_job(*text, "job") : text.error();
+  if (!job.ok() || job->delivery != Delivery::kRestart || !job->allow_restarts || job->checkpoint.empty()) return;
+  watched.watch = std::make_unique<CheckpointWatch>(
+      loop, job->checkpoint, [this, id = rank.id, launch = rank.launch](bool whole, const CheckpointLook& look) {
+        wire::RankEvent event;
+        event.mutable_saved()->set_whole(whole);
+        event.mutable_saved()->set_files(look.files);
+        event.mutable_saved()->set_bytes(look.bytes);
+        news.tell(id, launch, std::move(event));
+      });
 }
 
 Status Agent::Implementation::forget_job(const std::string& job) {

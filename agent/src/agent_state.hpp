@@ -3,6 +3,7 @@
 // The agent's parts and how they are joined. Loop thread only.
 
 #include "agent/agent.hpp"
+#include "commands/checkpoint_watch.hpp"
 #include "coordinator_conversation.hpp"
 #include "host/fingerprint_probe.hpp"
 #include "host/sampler.hpp"
@@ -12,6 +13,7 @@
 #include "node/metrics_page.hpp"
 #include "node/others_use.hpp"
 #include "node/own_use.hpp"
+#include "ranks/signs_of_life.hpp"
 
 namespace trimtab::agent {
 
@@ -21,6 +23,11 @@ struct NodeFacts {
   Bytes memory = 0;            // of one device
   std::string inject_library;  // empty where there is none
   std::string gpu_problem;     // why NVML does not work although there are GPUs; empty when all is well
+};
+
+struct WatchedCheckpoint {
+  std::uint64_t launch = 0;
+  std::unique_ptr<CheckpointWatch> watch;  // nothing: this launch's is not watched
 };
 
 struct Agent::Implementation {
@@ -45,6 +52,9 @@ struct Agent::Implementation {
   void measured(const Job& job, const std::vector<Cost>& costs);
   void look_at_others();
   void look_after();
+  void tell_signs_of_life();
+  void watch_checkpoints();
+  void watch_checkpoint(const LedgerRank& rank);
   void report_storage();
   void start_sampling();
   void report_sources();
@@ -83,6 +93,9 @@ struct Agent::Implementation {
   Nanoseconds next_look{0};
   CommandRunner commands;
   RankSessions sessions;
+  SignsOfLife signs_of_life;
+  std::map<RankIdentity, WatchedCheckpoint> checkpoints;  // by the lowest rank of a job's own launch here
+  Nanoseconds next_signs{0};
   HardwareProbe hardware_probe;
   JobRetention retention;
   CoordinatorConversation conversation;

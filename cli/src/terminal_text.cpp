@@ -39,6 +39,17 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string result;
+  while (true) {
+    const auto end = text.find('\n');
+    result += printable(text.substr(0, end));
+    if (end == std::string_view::npos) return result;
+    result += "\n  ";
+    text.remove_prefix(end + 1);
+  }
+}
+
 void TextTable::add(std::vector<std::string> cells) {
   TRIMTAB_ASSERT(cells.size() == columns_.size(), "a row has one cell for each column");
   rows_.push_back(std::move(cells));

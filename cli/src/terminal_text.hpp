@@ -42,6 +42,8 @@ class TextTable {
 [[nodiscard]] std::string cut(const std::string& text, std::size_t width);
 // Control characters (of a job's own text) cannot reach the terminal.
 [[nodiscard]] std::string printable(std::string_view text);
+// The same of text of several lines, which stay lines: those after the first stand two spaces in.
+[[nodiscard]] std::string printable_lines(std::string_view text);
 
 // "a, b": what `text_of` makes of each.
 template <typename List, typename TextOf = std::identity>

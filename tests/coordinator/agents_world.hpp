@@ -156,6 +156,7 @@ struct World {
     Job job;
     job.name = name;
     job.world_size = 2;
+    job.share_devices = true;  // there are fewer than jobs
     job.steps = 10;
     job.describe = {"describe"};
     job.benchmark = {"benchmark"};

@@ -39,6 +39,20 @@ FakeWorld::FakeWorld(Job job, std::vector<FakePlan> plans, std::uint64_t seed, d
     : plans_(std::move(plans)), random_(seed), noise_(noise), ranks_(2) {
   TuningState state;
   state.job = std::move(job);
+  // As if it had been stopped before: it saves then.
+  state.job.allow_restarts = state.stops.saves_at_stop = state.job.delivery == Delivery::kRestart;
+  tuning_ = std::make_unique<Tuning>(std::move(state));
+}
+
+void FakeWorld::forget_stops() {
+  TuningState state = tuning_->state();
+  state.stops = {};
+  tuning_ = std::make_unique<Tuning>(std::move(state));
+}
+
+void FakeWorld::allow_restarts(bool allowed) {
+  TuningState state = tuning_->state();
+  state.job.allow_restarts = allowed;
   tuning_ = std::make_unique<Tuning>(std::move(state));
 }
 
@@ -120,7 +134,7 @@ void FakeWorld::carry_out(const Action& action) {
     kills.push_back(*kill);
     if (kill->launch == launch_) ranks_[kill->node == "n0" ? 0 : 1].alive = false;
     // Asked to end, a restarted job saves a checkpoint; a trial's is thrown away.
-    if (restarts() && variant_.empty() && !kill->unsaved) snapshot_ = step_;
+    if (restarts() && variant_.empty() && !kill->unsaved && faults.saves_at_stop) snapshot_ = step_;
     return finish_command(kill->tag);
   }
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) {
@@ -178,7 +192,7 @@ void FakeWorld::launch(const LaunchOn& wanted) {
       ++launches_;
       steps_of_launch_ = 0;
       queued_until_ = clock.monotonic() + faults.queue_time;
-      step_ = wanted.fresh ? 0 : snapshot_;
+      step_ = wanted.fresh || !faults.resumes ? 0 : snapshot_;
       last_step_ = wanted.steps > 0 ? wanted.steps : state().job.steps;
       stop_at_ = -1;
       greeted_ = false;
@@ -397,6 +411,20 @@ void FakeWorld::train_step() {
     told.samples = "s" + std::to_string(step_);
     told.peak_bytes = 1000;
     tell(rank, told);
+  }
+  tell_of_save();
+}
+
+void FakeWorld::tell_of_save() {
+  if (faults.saves_every == 0 || !variant_.empty()) return;
+  const bool begun = step_ % faults.saves_every == 0;
+  const bool whole = step_ % faults.saves_every == faults.saves_settle;
+  if (begun) snapshot_ = step_;
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    if (begun) tell(rank, RankSaved{false});
+  }
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    if (whole) tell(rank, RankSaved{true});
   }
 }
 

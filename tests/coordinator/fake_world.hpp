@@ -49,6 +49,10 @@ struct Faults {
   std::set<std::string> not_finite;             // its loss is no number
   std::map<std::string, int> not_finite_after;  // so, after so many steps of a launch of the job itself
   bool saves_by_itself = false;                 // the job, its checkpoint after each step
+  bool saves_at_stop = true;                    // a restarted job, when it is asked to end
+  bool resumes = true;                          // … from its checkpoint; else it begins at its first step
+  int saves_every = 0;                          // steps; agents tell of it,
+  int saves_settle = 0;                         // … that it is whole, so many steps later
   double slowdown = 1;                          // of every step
   // So many steps after a change of plan take three times as long, as ranks tell (or do not).
   int preparing_steps = 0;
@@ -82,6 +86,9 @@ class FakeWorld {
   std::function<void(const Handled&)> on_handled;
 
   void begin();
+  // Nothing is known of how the job saves. Before begin().
+  void forget_stops();
+  void allow_restarts(bool allowed);
   // What an earlier job has left.
   void set_probes(std::vector<Probe> probes) { tuning_->set_probes(std::move(probes)); }
   // Until `stop` or a final phase; false when neither comes within `limit` rounds.
@@ -123,6 +130,7 @@ class FakeWorld {
   void propose(std::int32_t rank, const ProposePlan& plan);
   void search(const SearchPlans& wanted);
   void train_step();
+  void tell_of_save();
   bool change_plan();
   [[nodiscard]] double warm_up();
   [[nodiscard]] RankStep learnt(const std::string& plan) const;

@@ -258,7 +258,12 @@ void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& j
 Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) {
   TRIMTAB_TRY_STATUS(start_launch(command.launch(), job));
   remember(command.launch(), job);
-  surroundings_.loop.post([this, id = command.id()] { finish(id, done_reply()); });
+  const wire::Launch& asked = command.launch();
+  wire::CommandDone reply = done_reply();
+  if (asked.ranks_size() > 0) {
+    reply.set_output(Scratch(surroundings_.state, job.name, asked.variant()).log(asked.ranks(0)));
+  }
+  surroundings_.loop.post([this, id = command.id(), reply = std::move(reply)] { finish(id, reply); });
   return {};
 }
 

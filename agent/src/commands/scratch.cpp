@@ -124,6 +124,11 @@ Result<int> open_log(const std::string& path) {
   return descriptor;
 }
 
+std::int64_t log_bytes(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 ? static_cast<std::int64_t>(found.st_size) : 0;
+}
+
 void bound_log(const std::string& path, Bytes limit) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0 || found.st_size <= limit) return;

@@ -62,5 +62,7 @@ void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& la
 [[nodiscard]] Result<int> open_log(const std::string& path);
 // Where a log has outgrown the limit: its last part goes to PATH.previous and it starts anew. The rank writes on.
 void bound_log(const std::string& path, Bytes limit);
+// 0 where there is none.
+[[nodiscard]] std::int64_t log_bytes(const std::string& path);
 
 }  // namespace trimtab::agent

@@ -77,7 +77,7 @@ void RankNews::tell(const RankIdentity& id, std::uint64_t launch, wire::RankEven
     return tell_step(std::move(event));
   }
   // Nothing hangs on one of them.
-  if (event.has_passes()) return static_cast<void>(send(event));
+  if (event.has_passes() || event.has_lives() || event.has_saved()) return static_cast<void>(send(event));
   if (event.has_plan_active()) follow(id, event.plan_active().epoch(), event.plan_active().step());
   const auto rank = ranks_.try_emplace(id).first;
   // It does not overtake what of this rank still waits.
@@ -240,7 +240,8 @@ void RankNews::append_metrics(std::vector<net::Metric>& into) const {
 
 namespace {
 
-constexpr std::size_t kLastOutputBytes = 4096;
+// A traceback, and what a launcher such as torchrun prints behind it.
+constexpr std::size_t kLastOutputBytes = 8192;
 
 // One that has said how its submission ended has said goodbye; of any other nobody knows what became of the ranks.
 void tell_launcher_end(const LedgerRank& launcher, const std::string& log, RankNews& news) {
@@ -265,6 +266,7 @@ void tell_end(const LedgerRank& rank, const std::string& log, RankNews& news) {
   event.mutable_exited()->set_exit_code(rank.exit_code);
   event.mutable_exited()->set_signal(rank.signal);
   event.mutable_exited()->set_last_output(output);
+  if (!rank.is_watched()) event.mutable_exited()->set_log(log);
   news.tell(rank.id, rank.launch, std::move(event));
 }
 

@@ -384,6 +384,11 @@ std::size_t RankSessions::connected() const {
   return count;
 }
 
+std::uint64_t RankSessions::steps_of(const RankIdentity& id) const {
+  const auto told = step_times_.find(id);
+  return told == step_times_.end() ? 0 : told->second.count();
+}
+
 void RankSessions::append_metrics(std::vector<net::Metric>& into) const {
   add_counters(into, kCounters, counters_);
   add_gauge(into, "ranks_connected", "Ranks that are connected to the socket.", connected());

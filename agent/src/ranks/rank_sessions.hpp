@@ -86,6 +86,8 @@ class RankSessions final {
   [[nodiscard]] const Reports& reports() const { return reports_; }
   // How long the steps of ranks that are connected took, as they say.
   using StepTimes = std::map<RankIdentity, net::Histogram>;
+  // Steps that a rank has told of while it is connected.
+  [[nodiscard]] std::uint64_t steps_of(const RankIdentity& id) const;
   void append_metrics(std::vector<net::Metric>& into) const;
 
  private:

@@ -34,6 +34,12 @@ bool is_nccl(const RangeRecord& record) {
   return record.kind >= record::kCollective && record.kind <= record::kClock;
 }
 
+// Something that the process did, and not what its collector or its clocks tell of themselves.
+bool is_event(const RangeRecord& record) {
+  return record.kind <= record::kMark || (record.kind >= record::kKernel && record.kind <= record::kGraph) ||
+         record.kind == record::kCollective || record.kind == record::kP2p;
+}
+
 // What the device computed beside a communication; a clock that is not sure enough of it says nothing.
 std::optional<CostSource::Beside> beside_of(ActivityFold& activity, const CollectiveStamp& stamp) {
   const std::uint64_t length = stamp.end_ns - stamp.begin_ns;
@@ -106,6 +112,14 @@ std::set<pid_t> RankRings::processes() const {
     if (ring.process != 0) processes.insert(ring.process);
   }
   return processes;
+}
+
+std::map<RankIdentity, std::uint64_t> RankRings::events() const {
+  std::map<RankIdentity, std::uint64_t> events;
+  for (const auto& [peer, ring] : rings_) {
+    if (ring.rank) events[*ring.rank] += ring.events;
+  }
+  return events;
 }
 
 Bytes RankRings::bytes() const {
@@ -214,6 +228,7 @@ bool RankRings::may_tell(Ring& ring) {
 }
 
 void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const RangeRecord> batch) {
+  ring.events += static_cast<std::uint64_t>(std::ranges::count_if(batch, is_event));
   const std::span<const RangeRecord> records = credible(ring, batch);
   for (const RangeRecord& record : records) {
     if (record.kind <= record::kThreadName) {

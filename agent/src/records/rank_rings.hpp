@@ -55,6 +55,8 @@ class RankRings final {
   void take(CostCollection& into, bool disturbed = false);
   // What each rank does now; of a rank with several processes the one that trains. Counts "since it was last asked".
   [[nodiscard]] std::map<RankIdentity, RankActivity> activities();
+  // Ranges, kernels and collectives that each rank's rings have given.
+  [[nodiscard]] std::map<RankIdentity, std::uint64_t> events() const;
   // The rings of a job's ranks.
   [[nodiscard]] std::vector<TraceRecorder::Ring> rings_of(const std::string& job) const;
   // Every kernel of the process until then, whatever it costs (RingReader::ask_full_detail).
@@ -121,6 +123,7 @@ class RankRings final {
     std::map<std::uint16_t, RangeRecord> devices = {};                    // the latest kDevice of each
     std::uint64_t drained_ns = 0;                                         // CLOCK_REALTIME, when it was last read
     Nanoseconds kernels_taken{0};
+    std::uint64_t events = 0;
     std::size_t news = 0;  // pictures and passes that were told in this drain
     bool gone = false;
   };

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "daemons/embedded_commands.hpp"
+#include "daemons/ended_jobs.hpp"
 #include "daemons/state_lock.hpp"
 #include "files.hpp"
 #include "net/tokens.hpp"
@@ -154,7 +155,8 @@ class Bringer {
 
   Status begin_alone() {
     TRIMTAB_TRY_STATUS(make_tokens());
-    return start_coordinator();
+    TRIMTAB_TRY_STATUS(start_coordinator());
+    return end_noted_jobs(options_.state, state_.port);
   }
 
   // Tokens and certificates are there; the coordinator is, too, where another node has started it.
@@ -413,11 +415,14 @@ Status disown(const std::string& state_directory) {
   return write_file(up_file(state_directory), to_json(*state));
 }
 
-Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock) {
+Result<DownOutcome> bring_down(const std::string& state_directory, const Clock& clock) {
   // Asking for nothing to be up needs no directory.
-  if (!recorded_state(state_directory)) return std::vector<std::string>{};
+  if (!recorded_state(state_directory)) return DownOutcome{};
   TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory, clock));
-  return stop_recorded(state_directory, clock);
+  DownOutcome outcome;
+  if (const auto state = recorded_state(state_directory)) outcome.jobs = end_jobs(state_directory, *state, clock);
+  TRIMTAB_TRY(outcome.stopped, stop_recorded(state_directory, clock));
+  return outcome;
 }
 
 }  // namespace trimtab::cli

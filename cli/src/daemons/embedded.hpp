@@ -58,9 +58,14 @@ struct UpOutcome {
 // Nobody owns them any more: they stay up until bring_down(). Nothing happens where somebody else owns them.
 [[nodiscard]] Status disown(const std::string& state_directory);
 
-// SIGTERM, then SIGKILL to who does not end in time; the agents first, so that they end their ranks. Returns what was
-// stopped, in words; empty = nothing was up.
-[[nodiscard]] Result<std::vector<std::string>> bring_down(const std::string& state_directory, const Clock& clock);
+struct DownOutcome {
+  std::vector<std::string> jobs;     // that were ended first, in words; whoever hands one in again begins it anew
+  std::vector<std::string> stopped;  // processes, in words; empty = nothing was up
+};
+
+// The jobs first (ended_jobs.hpp). Then SIGTERM, and SIGKILL to who does not end in time; the agents first, so that
+// they end their ranks.
+[[nodiscard]] Result<DownOutcome> bring_down(const std::string& state_directory, const Clock& clock);
 
 // What is up there: the file exists and its coordinator is alive.
 [[nodiscard]] std::optional<UpState> running_state(const std::string& state_directory);

@@ -8,8 +8,11 @@
 #include <set>
 #include <thread>
 
+#include "files.hpp"
 #include "jobs/interrupt.hpp"
+#include "jobs/log_tail.hpp"
 #include "jobs/status_text.hpp"
+#include "plans/plan_text.hpp"
 #include "schema/api/submission.hpp"
 #include "terminal_text.hpp"
 
@@ -51,6 +54,17 @@ Status stop_running(const CoordinatorClient& client, const std::string& name, co
   return {};
 }
 
+// Who hands in a job that was stopped must know that nothing goes on of itself where it was.
+Status tell_of_earlier_run(const CoordinatorClient& client, const Job& job, Console& console) {
+  TRIMTAB_TRY(const auto cluster, client.read<api::ClusterStatus>("/v1/status"));
+  for (const api::JobSummary& one : cluster.jobs) {
+    if (one.name != job.name || one.active || one.phase != Phase::kStopped) continue;
+    console.err << "trimtab: an earlier run of " << job.name << " was stopped at step " << one.step
+                << " and is over; this is a new one\n";
+  }
+  return {};
+}
+
 bool was_running(const std::string& reply) {
   const auto job = read_reply<api::Job>(reply);
   return job.ok() && job->was_running.value_or(false);
@@ -59,6 +73,7 @@ bool was_running(const std::string& reply) {
 Status submit(const Session& session, const Job& job, const Submission& how, const Clock& clock, Console& console) {
   const CoordinatorClient& client = session.client();
   if (how.replace) TRIMTAB_TRY_STATUS(stop_running(client, job.name, clock, console));
+  TRIMTAB_TRY_STATUS(tell_of_earlier_run(client, job, console));
   const bool tunes = how.verb == "tune";
   const auto reply =
       client.post(tunes ? "/v1/jobs" : "/v1/profile", api::to_json(api::Submission{{to_json(job)}, tunes}));
@@ -74,6 +89,12 @@ Status submit(const Session& session, const Job& job, const Submission& how, con
   return {};
 }
 
+// With the plan that it is about, where it is about one.
+std::string event_text(const api::Event& event) {
+  const auto plan = parse_plan(event.data.json, "plan");
+  return printable_lines(event.text) + (plan.ok() ? ". The plan: " + printable(one_line(*plan)) : "");
+}
+
 // Columns of the terminal behind standard error; 100 where there is none.
 std::size_t terminal_width() {
   winsize size{};
@@ -83,8 +104,9 @@ std::size_t terminal_width() {
 
 class Follower {
  public:
-  Follower(const CoordinatorClient& client, const std::string& name, LiveOutput& output, const Clock& clock)
-      : client_(client), name_(name), output_(output), clock_(clock) {}
+  Follower(const CoordinatorClient& client, const std::string& name, LiveOutput& output, const Clock& clock,
+           bool shows_rank_0)
+      : client_(client), name_(name), output_(output), clock_(clock), shows_rank_0_(shows_rank_0) {}
 
   Result<Followed> run() {
     heard_ = clock_.monotonic();
@@ -112,9 +134,12 @@ class Follower {
     // The state first: events that end the job are then surely among those asked for next.
     TRIMTAB_TRY(followed_.last, client_.read<api::Job>(job_target(name_)));
     TRIMTAB_TRY(const std::string events, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
+    if (shows_rank_0_) show_rank_0(followed_.last.rank_0_log.value_or(""));
     // Trials before events: what follows a trial's end is an event.
     TRIMTAB_TRY_STATUS(print_trials());
     TRIMTAB_TRY_STATUS(print_events(events));
+    const std::string& waits = followed_.last.waits_for;
+    if (std::exchange(waited_for_, waits) != waits && !waits.empty()) output_.line("waits: " + printable(waits));
     output_.refresh(progress_line(followed_.last, terminal_width()));
     return {};
   }
@@ -124,9 +149,23 @@ class Follower {
     for (const api::Event& event : events.events) {
       sequence_ = std::max(sequence_, event.sequence);
       // Trials are printed below, with their plans.
-      if (event.kind != "trial") output_.line(event.kind + ": " + printable(event.text));
+      if (event.kind != "trial") output_.line(event.kind + ": " + event_text(event));
     }
     return {};
+  }
+
+  // From the log that the agent of its node keeps, where that is this machine.
+  void show_rank_0(const std::string& log) {
+    const auto colon = log.find(':');
+    if (colon == std::string::npos) return;
+    const std::string path = log.substr(colon + 1);
+    if (!tail_ || tail_->path() != path) {
+      tail_.emplace(path);
+      const bool is_here = is_there(path);
+      output_.line("rank 0 prints to " + printable(path) +
+                   (is_here ? "" : " on node " + printable(log.substr(0, colon)) + ", which is not this machine"));
+    }
+    for (const std::string& line : tail_->new_lines()) output_.line("| " + printable(line));
   }
 
   Status print_trials() {
@@ -172,6 +211,9 @@ class Follower {
   Followed followed_;
   std::int64_t sequence_ = 0;
   std::set<std::int64_t> printed_;
+  std::string waited_for_;
+  const bool shows_rank_0_;
+  std::optional<LogTail> tail_;
   Nanoseconds heard_{0};
   std::optional<Nanoseconds> wished_;  // when somebody wished the job to stop
 };
@@ -198,7 +240,7 @@ Result<Followed> run_job(const Session& session, const Job& job, const Submissio
                          Console& console) {
   TRIMTAB_TRY_STATUS(submit(session, job, how, clock, console));
   LiveOutput output(console.err, console.err_is_terminal);
-  return Follower(session.client(), job.name, output, clock).run();
+  return Follower(session.client(), job.name, output, clock, how.shows_rank_0).run();
 }
 
 std::string left_running_text(const api::Job& job, bool stops, const std::string& flag, bool embedded) {

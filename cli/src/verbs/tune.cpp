@@ -16,6 +16,8 @@ struct Arguments {
   std::string job;
   std::string out = "out";
   bool replace = false;
+  bool follow = false;
+  bool allow_restarts = false;
   bool json = false;
 };
 
@@ -52,12 +54,13 @@ Status leave_training(Session& session, const std::string& name, Console& consol
 
 Result<int> tune(const Arguments& arguments, Console& console) {
   const SystemClock clock;
-  TRIMTAB_TRY(const Job job, load_job(arguments.job));
+  TRIMTAB_TRY(Job job, load_job(arguments.job));
+  job.allow_restarts = job.allow_restarts || arguments.allow_restarts;
   // Hours of tuning must not end at a folder that nothing can be written into.
   TRIMTAB_TRY_STATUS(make_writable_directory(arguments.out));
   const InterruptGuard guard(kSignalsHeeded);
   TRIMTAB_TRY(const std::unique_ptr<Session> session, Session::open(arguments.session, job.world_size, clock, console));
-  const Submission submission{"tune", arguments.job, arguments.replace};
+  const Submission submission{"tune", arguments.job, arguments.replace, arguments.follow};
   TRIMTAB_TRY(const Followed followed, run_job(*session, job, submission, clock, console));
   if (followed.left) TRIMTAB_TRY_STATUS(leave_running(*session, followed, console));
   if (trains_on(followed.last)) TRIMTAB_TRY_STATUS(leave_training(*session, job.name, console));
@@ -98,6 +101,9 @@ void add_tune(CLI::App& root, Selection& selection) {
   add_flag(verb, "--keep-up", arguments->session.keep_up,
            "Leave the embedded daemons running although the job has ended");
   add_flag(verb, "--replace", arguments->replace, "Stop another job of this name first, if one is running");
+  add_flag(verb, "--follow", arguments->follow, "Show what rank 0 prints");
+  add_flag(verb, "--allow-restarts", arguments->allow_restarts,
+           "With delivery \"restart\": let trials stop the job, just after a checkpoint of its own");
   add_action(verb, selection, arguments, tune);
 }
 

@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 #include "daemons/embedded.hpp"
 #include "json_text.hpp"
+#include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
 namespace trimtab::cli {
@@ -74,10 +75,14 @@ Result<int> up(const Arguments& arguments, Console& console) {
 Result<int> down(const Arguments& arguments, Console& console) {
   const SystemClock clock;
   TRIMTAB_TRY(const std::string directory, state_directory(arguments.state));
-  TRIMTAB_TRY(const std::vector<std::string> stopped, bring_down(directory, clock));
+  TRIMTAB_TRY(const DownOutcome outcome, bring_down(directory, clock));
+  const std::vector<std::string>& stopped = outcome.stopped;
   if (arguments.json) {
-    console.out << json_text({{"stopped", stopped}}) << "\n";
+    console.out << json_text({{"stopped", stopped}, {"jobs", outcome.jobs}}) << "\n";
     return 0;
+  }
+  for (const std::string& job : outcome.jobs) {
+    console.out << "ended the job " << printable(job) << ": it is over, and is not begun again by itself\n";
   }
   for (const std::string& process : stopped) console.out << "stopped " << process << "\n";
   if (stopped.empty()) console.out << "nothing is up in " << directory << "\n";

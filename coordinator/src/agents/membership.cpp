@@ -189,7 +189,49 @@ bool Membership::serves(const std::string& node, const std::string& tenant) cons
   return member != nullptr && member->serves(tenant);
 }
 
-std::string Membership::kept_from(const Job& job, const std::string& tenant) const {
+void Membership::hold(std::int64_t run, const std::string& job, const std::vector<NodeShare>& nodes) {
+  if (nodes.empty()) {
+    held_.erase(run);
+  } else {
+    held_.insert_or_assign(run, Held{job, nodes});
+  }
+}
+
+// What a scheduler starts has the scheduler's devices.
+std::int32_t Membership::free_devices(const Member& member, const Job& job, std::int64_t run) const {
+  std::int32_t free = member.device_count();
+  if (job.share_devices || !job.submit.empty()) return free;
+  for (const auto& [holder, held] : held_) {
+    for (const NodeShare& share : held.nodes) {
+      if (holder != run && share.node == member.node) free -= share.ranks;
+    }
+  }
+  return std::max(free, 0);
+}
+
+std::string Membership::held_from(const Job& job, const std::string& tenant, std::int64_t run) const {
+  std::int64_t all = 0;
+  std::int64_t free = 0;
+  for (const auto& [name, member] : members_) {
+    if (!takes_jobs(member, tenant)) continue;
+    all += member.device_count();
+    free += free_devices(member, job, run);
+  }
+  if (free >= job.world_size || free == all) return "";
+  std::set<std::string> holders;
+  for (const auto& [holder, held] : held_) {
+    if (holder != run) holders.insert(held.job);
+  }
+  std::string names;
+  for (const std::string& one : holders) names += (names.empty() ? "" : ", ") + one;
+  return "it needs " + std::to_string(job.world_size) + " devices, and " + std::to_string(free) + " of " +
+         std::to_string(all) + " are free: others are of " + names +
+         ". It begins when they are over ('trimtab job stop --job NAME' ends one). To run beside them on the same "
+         "devices, set share_devices = true in job.toml";
+}
+
+std::string Membership::kept_from(const Job& job, const std::string& tenant, std::int64_t run) const {
+  if (std::string held = held_from(job, tenant, run); !held.empty()) return held;
   std::int64_t open = 0;
   std::int64_t others = 0;
   for (const auto& [name, member] : members_) {
@@ -203,7 +245,7 @@ std::string Membership::kept_from(const Job& job, const std::string& tenant) con
 }
 
 std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::string& tenant,
-                                                      const std::vector<NodeShare>& present) const {
+                                                      const std::vector<NodeShare>& present, std::int64_t run) const {
   LargerPlacement larger;
   larger.nodes = present;
   std::int32_t wanted = job.world_size;
@@ -217,7 +259,8 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   for (const auto& [name, member] : members_) {
     if (wanted <= 0) break;
     if (own.contains(name) || !takes_jobs(member, tenant)) continue;
-    const std::int32_t ranks = std::min(member.device_count(), wanted);
+    const std::int32_t ranks = std::min(free_devices(member, job, run), wanted);
+    if (ranks == 0) continue;
     larger.joined.push_back({name, job.world_size - wanted, ranks});
     larger.key += name + "/" + member.instance + "/" + member.fingerprint + " ";
     wanted -= ranks;
@@ -233,12 +276,13 @@ std::optional<LargerPlacement> Membership::place_more(const Job& job, const std:
   return larger;
 }
 
-std::optional<Placement> Membership::place(const Job& job, const std::string& tenant) const {
+std::optional<Placement> Membership::place(const Job& job, const std::string& tenant, std::int64_t run) const {
   Placement placement;
   std::int32_t wanted = job.world_size;
   for (const auto& [name, member] : by_hardware(tenant)) {
     if (wanted == 0) break;
-    const std::int32_t devices = std::min(member->device_count(), wanted);
+    const std::int32_t devices = std::min(free_devices(*member, job, run), wanted);
+    if (devices == 0) continue;
     placement.nodes.push_back({name, job.world_size - wanted, devices});
     placement.cluster.nodes.push_back(
         {name, member->fingerprint, devices, device_memory(job, member->memory_bytes), 0});

@@ -144,18 +144,30 @@ class Membership {
   // Whether jobs of this tenant may run there. A node that nobody knows serves nobody.
   [[nodiscard]] bool serves(const std::string& node, const std::string& tenant) const;
 
-  // Devices of nodes that serve the tenant: those of the hardware fingerprint that most of them have first, and in
-  // order of node name. Empty when the live ones have too few.
-  [[nodiscard]] std::optional<Placement> place(const Job& job, const std::string& tenant) const;
-  // What a job that finds too few devices is told where others are there: those of other tenants' nodes. Empty = there
-  // are no others.
-  [[nodiscard]] std::string kept_from(const Job& job, const std::string& tenant) const;
+  // What a run of a job has, so that no other job is placed on it unasked; no nodes: nothing any more.
+  void hold(std::int64_t run, const std::string& job, const std::vector<NodeShare>& nodes);
+
+  // Devices of nodes that serve the tenant and that no other run holds, or any where the job shares: those of the
+  // hardware fingerprint that most of them have first, and in order of node name. Empty when the live ones have too
+  // few.
+  [[nodiscard]] std::optional<Placement> place(const Job& job, const std::string& tenant, std::int64_t run = 0) const;
+  // What a job that finds too few devices is told where others are there: those that other jobs hold, those of other
+  // tenants' nodes. Empty = there are no others.
+  [[nodiscard]] std::string kept_from(const Job& job, const std::string& tenant, std::int64_t run = 0) const;
   // Nodes in order of name that could join those that the job has, up to the devices that it asked for. Nothing when
   // there are none, or one of the job's own is away.
   [[nodiscard]] std::optional<LargerPlacement> place_more(const Job& job, const std::string& tenant,
-                                                          const std::vector<NodeShare>& present) const;
+                                                          const std::vector<NodeShare>& present,
+                                                          std::int64_t run = 0) const;
 
  private:
+  struct Held {
+    std::string job;
+    std::vector<NodeShare> nodes;
+  };
+  // Of the node's devices, for a run of the job.
+  [[nodiscard]] std::int32_t free_devices(const Member& member, const Job& job, std::int64_t run) const;
+  [[nodiscard]] std::string held_from(const Job& job, const std::string& tenant, std::int64_t run) const;
   [[nodiscard]] std::vector<std::pair<std::string, const Member*>> by_hardware(const std::string& tenant) const;
   [[nodiscard]] Member* at(std::uint64_t peer) const;
   [[nodiscard]] Result<std::string> make_room_for(const std::string& node);
@@ -164,6 +176,7 @@ class Membership {
   Nanoseconds node_timeout_;
   std::size_t most_nodes_;
   std::map<std::string, Member> members_;
+  std::map<std::int64_t, Held> held_;                 // by run
   std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
 };
 

@@ -105,13 +105,18 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
                         first_of(event.plan_failed().message(), kLongestMessage)};
     case Body::kExited:
       return RankExited{event.exited().exit_code(), event.exited().signal(),
-                        last_of(event.exited().last_output(), kLongestOutput)};
+                        last_of(event.exited().last_output(), kLongestOutput),
+                        first_of(event.exited().log(), kLongestMessage)};
     case Body::kBye:
       return RankSaidBye{event.bye().step()};
     case Body::kSubmission:
       return submission_news(event.submission());
     case Body::kPasses:
       return passes_news(event.passes());
+    case Body::kLives:
+      return RankLives{event.lives().output(), event.lives().records(), event.lives().processor()};
+    case Body::kSaved:
+      return RankSaved{event.saved().whole()};
     case Body::kTimeline:  // no news: taken apart before
     case Body::kFacts:
     case Body::BODY_NOT_SET:

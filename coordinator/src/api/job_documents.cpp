@@ -132,6 +132,7 @@ api::Job document_of(const JobRun& job) {
                       state.initial_measured.mean_ms};
   document.best_prediction_ms = best_prediction(state);
   document.recommendation.json = state.recommendation_json;
+  if (!job.log_of_rank_0().empty()) document.rank_0_log = job.log_of_rank_0();
   if (state.has_trial()) document.trial = document_of(state.trials.back());
   if (state.doing == Doing::kAwaitingApproval) document.awaiting_approval = document_of(state.trials.back());
   return document;

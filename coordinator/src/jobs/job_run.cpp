@@ -61,6 +61,13 @@ JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, c
 
 JobRun::~JobRun() {
   *self_ = nullptr;
+  services_.members.hold(run_, "", {});
+}
+
+// From its placement to its end, halted too: it may go on. What a scheduler starts is on the scheduler's devices.
+void JobRun::hold_devices() {
+  const bool holds = active() && state().job.submit.empty();
+  services_.members.hold(run_, name(), holds ? state().nodes : std::vector<NodeShare>{});
 }
 
 void JobRun::begin() {
@@ -72,6 +79,7 @@ void JobRun::begin() {
 void JobRun::resume() {
   if (active()) take(tuning_.resume(now()));
   drain();
+  hold_devices();
 }
 
 void JobRun::feed(Event event) {
@@ -98,6 +106,7 @@ Status JobRun::obey(Order order, AuditEntry entry) {
 
 void JobRun::tick() {
   drain();
+  hold_devices();
   if (!storage_failure_.empty()) return;  // what follows would only wait
   if (active()) {
     std::set<std::string> thrown = services_.members.kill_switches();
@@ -220,12 +229,13 @@ bool JobRun::store() {
 }
 
 void JobRun::place() {
-  const auto placement = services_.members.place(state().job, state().tenant);
-  const std::string why = placement ? "" : services_.members.kept_from(state().job, state().tenant);
+  const auto placement = services_.members.place(state().job, state().tenant, run_);
+  const std::string why = placement ? "" : services_.members.kept_from(state().job, state().tenant, run_);
   if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
   if (!placement) return;
   load_facts(placement->fingerprint);
   feed(NodesReady{placement->nodes, to_json(placement->cluster), state().fingerprint});
+  hold_devices();
 }
 
 void JobRun::load_facts(const std::string& hardware) {
@@ -416,7 +426,7 @@ void JobRun::tick_probing() {
 // Nodes that joined are looked at once, beside those that the job has.
 void JobRun::offer_nodes() {
   if (offering_ || !tuning_.takes_nodes()) return;
-  auto larger = services_.members.place_more(state().job, state().tenant, state().nodes);
+  auto larger = services_.members.place_more(state().job, state().tenant, state().nodes, run_);
   if (!larger || larger->key == offered_) return;
   offering_ = true;
   services_.probing.probe({name(), larger->nodes, "", false},

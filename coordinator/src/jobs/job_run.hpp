@@ -67,6 +67,7 @@ class JobRun {
   [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
   // What keeps it waiting though devices are there; empty = nothing.
   [[nodiscard]] const std::string& waits_for() const { return waits_for_; }
+  [[nodiscard]] const std::string& log_of_rank_0() const { return tuning_.log_of_rank_0(); }
   [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
@@ -91,6 +92,7 @@ class JobRun {
   [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   void place();
   void keep_card();
+  void hold_devices();
   void load_facts(const std::string& hardware);
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
   [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;

@@ -72,7 +72,12 @@ Next Tuning::ranks_ended() {
   TuningState& state = m_.state;
   if (state.watched) return end(Phase::kFinished);
   if (state.phase == Phase::kUntuned) return end(Phase::kFinished);
-  if (state.phase == Phase::kLaunching && state.step == 0) return fail("the job ended without having trained a step");
+  if (state.phase == Phase::kLaunching && state.step == 0) {
+    state.conclusion =
+        "the job ended well and told of no step: nothing was measured or tuned. docs/targets.md says what tells steps";
+    m_.out.note("warning", state.conclusion);
+    return end(Phase::kFinished);
+  }
   if (state.runs_trial()) {
     return changes_.trial_launch_failed(FailureReason::kJobEnded, "the launch ended before its plan was measured");
   }
@@ -80,6 +85,7 @@ Next Tuning::ranks_ended() {
   if (state.has_trial()) m_.fail_trial(FailureReason::kJobEnded, "the job ended before the trial did", false);
   if (state.phase != Phase::kStopping && state.phase != Phase::kTraining) {
     state.conclusion = "the job ended before tuning did";
+    if (trying_.waits()) state.conclusion += ": it wrote no checkpoint after which a trial could have stopped it";
     state.tuned_wall_ns = m_.now.wall.count();
     m_.out.note("warning", state.conclusion);
   }

@@ -119,10 +119,11 @@ struct RankFailed {
 struct RankExited {
   std::int32_t exit_code = 0;
   std::int32_t signal = 0;
-  std::string last_output;
+  std::string last_output;  // lines
+  std::string log = {};     // on its node; empty: its agent does not say
 };
-// For people: "rank 1 was ended by signal 9; its last output: …".
-[[nodiscard]] std::string describe_end(std::int32_t rank, const RankExited& exited);
+// For people: "rank 1 was ended by signal 9 (its log: n0:/var/…/rank-1.log)".
+[[nodiscard]] std::string describe_end(std::int32_t rank, const RankExited& exited, const std::string& node);
 struct RankSaidBye {
   std::int64_t step = 0;
 };
@@ -131,8 +132,18 @@ struct RankSubmission {
   SubmissionState state = SubmissionState::kQueued;
   std::string message;
 };
+// A silent rank does something, as its agent sees. None of it says that it trains.
+struct RankLives {
+  bool output = false;
+  bool records = false;    // ranges, kernels or collectives
+  bool processor = false;  // a rank that hangs may take it, too: collectives wait by looking
+};
+// The job's checkpoint on the rank's node is being written, or has become whole.
+struct RankSaved {
+  bool whole = false;
+};
 using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
-                              RankFailed, RankExited, RankSaidBye, RankSubmission>;
+                              RankFailed, RankExited, RankSaidBye, RankSubmission, RankLives, RankSaved>;
 struct FromRank {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tuning/activity.hpp"
+#include "tuning/change/checkpoints.hpp"
 #include "tuning/change/learning.hpp"
 #include "tuning/change/settling.hpp"
 #include "tuning/elastic/elastic.hpp"
@@ -56,6 +57,7 @@ struct Machine {
   const View view{state, now, running, lost, kill_switches};
   Commands commands{state.outstanding, view, out};
   Profiling profiling{state.profiling, view, commands, out};
+  Checkpoints checkpoints{state.stops, view, out};
   Learning learning{state.learning, state.spoilt_step, view, out};
   Trials trials{state, view, out};
   Overhead overhead{state.spent, state.trials, view};

@@ -14,6 +14,7 @@ void Tuning::enter(Phase phase) {
   m_.state.phase_wall_ns = m_.now.wall.count();
   launch_.live();
   m_.profiling.forget_progress();
+  trying_.wait_no_longer();
   m_.out.changed = true;
   m_.out.note("phase", std::string(to_string(phase)));
 }

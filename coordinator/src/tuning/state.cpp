@@ -53,6 +53,13 @@ std::vector<std::uint32_t> TuningState::ranks_of(const std::string& node) const 
   return found;
 }
 
+std::string TuningState::node_of(std::int32_t rank) const {
+  for (const NodeShare& share : nodes) {
+    if (rank >= share.first_rank && rank < share.first_rank + share.ranks) return share.node;
+  }
+  return "";
+}
+
 bool TuningState::has_ranks() const {
   return steers_ranks(phase) || phase == Phase::kLaunching || phase == Phase::kStopping || phase == Phase::kUntuned;
 }

@@ -13,6 +13,7 @@
 #include "schema/api/phase.hpp"
 #include "schema/job_without_plan.hpp"
 #include "tuning/change/learning_watch.hpp"
+#include "tuning/change/stop_record.hpp"
 #include "tuning/elastic/elastic_state.hpp"
 #include "tuning/event.hpp"
 #include "tuning/hardware/hardware_state.hpp"
@@ -72,12 +73,15 @@ struct TuningState : LaunchState, TrialRecords {
   std::vector<LossAt> losses;          // of the job's first steps
   std::vector<LossAt> untuned_losses;  // of the run apart
   std::string loss_note;
+  StopRecord stops;               // of a job that is restarted
   LearningWatch learning;         // of the own steps of a job that is restarted
   std::int64_t spoilt_step = -1;  // the first under a plan that spoilt them, until the job runs without it; -1 = none
 
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }
   [[nodiscard]] std::int64_t remaining_steps() const { return job.steps - step; }
   [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;
+  // Empty where no node has the rank.
+  [[nodiscard]] std::string node_of(std::int32_t rank) const;
   [[nodiscard]] bool is_restarted() const { return job.delivery == Delivery::kRestart; }
   [[nodiscard]] bool has_no_plan() const { return watched || (tune && trimtab::has_no_plan(job)); }
   [[nodiscard]] bool is_submitted() const { return !job.submit.empty(); }

@@ -232,6 +232,11 @@ void each_later_field(State& s, const Visit& visit) {
   visit("hung_hashes", s.hung_hashes);
   visit("learning", s.learning);
   visit("spoilt_step", s.spoilt_step);
+  visit("saves_at_stop", s.stops.saves_at_stop);
+  visit("stops", s.stops.stops);
+  visit("stopped_step", s.stops.stopped_step);
+  visit("saved_step", s.stops.saved_step);
+  visit("stops_refused", s.stops.refused);
 }
 
 }  // namespace

@@ -196,6 +196,13 @@ Next Tuning::on(const SearchFinished& search) {
 Next Tuning::on(const FromRank& from) {
   const TuningState& state = m_.state;
   if (from.launch != state.launch || from.rank < 0 || from.rank >= state.world_size()) return {};
+  if (const auto* const lives = std::get_if<RankLives>(&from.news)) {
+    launch_.take(*lives);
+    return {};
+  }
+  if (const auto* const saved = std::get_if<RankSaved>(&from.news)) {
+    return !state.runs_trial() && m_.checkpoints.take(from.rank, *saved) ? trying_.saved() : Next{};
+  }
   auto* const measuring = m_.activity.get<Measuring>();
   // The steps that were waited for come now.
   if (measuring != nullptr && !launch_.live_within(state.job.trials.deadline)) measuring->moved_at = m_.now.monotonic;
@@ -210,7 +217,8 @@ Next Tuning::on(const FromRank& from) {
         } else if constexpr (std::is_same_v<News, RankPasses>) {
           m_.trials.take_passes(from.rank, news);
           return {};
-        } else if constexpr (std::is_same_v<News, RankSaidBye>) {
+        } else if constexpr (std::is_same_v<News, RankSaidBye> || std::is_same_v<News, RankLives> ||
+                             std::is_same_v<News, RankSaved>) {
           return {};  // before the exit, which is what counts
         } else if constexpr (requires { launch_.handle(from.rank, news); }) {
           return launch_.handle(from.rank, news);
@@ -228,10 +236,14 @@ Next Tuning::on_step(const JobStep& step) {
     state.untuned_losses.push_back({step.step, step.loss, step.samples});
     return {};
   }
+  const bool begins = state.doing == Doing::kLaunching;
+  if (begins && !state.runs_trial()) m_.checkpoints.resumed(step.step);
   trying_.take(step);
   m_.hardware.account_look(step);
   if (const auto next = changes_.spoils(step)) return *next;
-  if (state.doing == Doing::kLaunching) return recovered();
+  const std::string lost = begins && state.runs_trial() ? m_.checkpoints.judge(step.step) : "";
+  if (!lost.empty()) return {Next::kTrialLaunchFailed, lost, FailureReason::kNotResumed};
+  if (begins) return recovered();
   const bool changes = m_.activity.get<PlanChange>() != nullptr;
   if (changes || state.doing != Doing::kMeasuring) m_.overhead.add_step_between(step);
   // Ranks that are being ended may tell of steps yet.
@@ -297,7 +309,7 @@ Next Tuning::on(Order order) {
   TuningState& state = m_.state;
   switch (order) {
     case Order::kApprove:
-      return state.doing == Doing::kAwaitingApproval && !m_.view.held() && m_.lost.empty() ? trying_.start_trial()
+      return state.doing == Doing::kAwaitingApproval && !m_.view.held() && m_.lost.empty() ? trying_.approved()
                                                                                            : Next{};
     case Order::kFreeze:
       return std::exchange(state.frozen, true) ? Next{} : hold(FailureReason::kFrozen);

@@ -69,6 +69,7 @@ class Tuning {
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
   [[nodiscard]] std::string held_by() const { return m_.view.held_by(); }
+  [[nodiscard]] const std::string& log_of_rank_0() const { return launch_.log_of_rank_0(); }
   [[nodiscard]] const std::set<std::string>& kill_switches() const { return m_.kill_switches; }
 
  private:

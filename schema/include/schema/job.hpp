@@ -85,7 +85,9 @@ struct Job {
   std::int32_t world_size = 1;
   Bytes memory_limit = 0;  // per device; 0 = the device's own
   std::int64_t steps = 0;
-  bool elastic = false;     // goes on with fewer ranks when a node is lost for good, and with more when one joins
+  bool elastic = false;         // goes on with fewer ranks when a node is lost for good, and with more when one joins
+  bool share_devices = false;   // runs on devices that other jobs have, too
+  bool allow_restarts = false;  // delivery "restart": it may be stopped for a trial
   std::string target;       // schema/target.hpp; empty = the job reads plan.json and says by its knobs what it honours
   std::string strategy;     // the tuner's, that searches its plans; empty = the usual one
   std::string checkpoint;   // where the job saves and resumes; only with delivery "restart"

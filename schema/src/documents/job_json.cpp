@@ -71,6 +71,8 @@ void members(M& m, Of<Job> auto& job) {
   });
   m.always("environment", job.environment);
   m.unless(false, "elastic", job.elastic);
+  m.unless(false, "share_devices", job.share_devices);
+  m.unless(false, "allow_restarts", job.allow_restarts);
   m.unless("", "target", job.target);
   m.unless("", "strategy", job.strategy);
   m.unless("", "checkpoint", job.checkpoint);

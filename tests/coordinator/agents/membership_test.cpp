@@ -309,3 +309,27 @@ TEST_CASE("nodes that could join a job stand behind its own, as many as it asked
   members.disconnected(2);
   CHECK_FALSE(members.place_more(job(5), "*", present));
 }
+
+TEST_CASE("two jobs get no device in common unasked, and the one that waits is told of the other") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("a"), 1).ok());
+  REQUIRE(members.join(hello("b"), 2).ok());
+  members.hold(1, "old", {{"a", 0, 2}, {"b", 2, 1}});
+  CHECK(members.place(job(3), "*", 1));  // its own are no others'
+  CHECK(members.place(job(1), "*", 2)->nodes == std::vector<NodeShare>{{"b", 0, 1}});
+  CHECK_FALSE(members.place(job(2), "*", 2));
+  const std::string why = members.kept_from(job(2), "*", 2);
+  CHECK_THAT(why, Catch::Contains("it needs 2 devices, and 1 of 4 are free: others are of old"));
+  CHECK_THAT(why, Catch::Contains("share_devices = true"));
+  CHECK_FALSE(members.place_more(job(4), "*", {{"b", 0, 2}}, 2));
+  Job shares = job(2);
+  shares.share_devices = true;
+  CHECK(members.place(shares, "*", 2));
+  Job submitted = job(4);
+  submitted.submit = {"sbatch"};
+  CHECK(members.place(submitted, "*", 2));  // the scheduler has the devices
+  members.hold(1, "", {});
+  CHECK(members.place(job(4), "*", 2));
+  CHECK(members.kept_from(job(4), "*", 2).empty());
+}

@@ -63,6 +63,31 @@ TEST_CASE("a restarted job whose launches alone cost more than trials may has no
   CHECK_THAT(one.history(), Catch::Contains("of the job's time (trials.overhead)"));
 }
 
+TEST_CASE("a plan that trials.overhead leaves no room for is named, with the steps that a trial of it needs") {
+  Job job = restarted_job();
+  job.steps = 600;
+  job.trials.overhead = 0.02;
+  job.trials.stop_after = false;
+  FakeWorld one = world(job);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining; }, 100000));
+  INFO(one.history());
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().recommendation_json == "best");
+  const std::string words = "A trial of it needs a job of ";
+  const auto at = one.history().find(words);
+  REQUIRE(at != std::string::npos);
+  CHECK_THAT(one.history(), Catch::Contains("steps (it has 600), or trials.overhead = 0."));
+  // What is told is enough.
+  job.steps = std::stoll(one.history().substr(at + words.size())) + 20;
+  CHECK(job.steps > 600);
+  FakeWorld longer = world(job);
+  longer.begin();
+  REQUIRE(longer.run([&] { return longer.state().phase == Phase::kTraining; }, 1000000));
+  INFO(longer.history());
+  CHECK_FALSE(longer.state().trials.empty());
+}
+
 TEST_CASE("a restarted job adopts the faster plan, and trains each of its steps once") {
   FakeWorld one = world();
   bool apart = false;

@@ -156,6 +156,13 @@ std::string told(const RankSaidBye& one) {
 std::string told(const RankSubmission& one) {
   return "submission " + std::string(to_string(one.state)) + text_field("saying", one.message);
 }
+std::string told(const RankLives& one) {
+  return std::string("lives") + (one.output ? " output" : "") + (one.records ? " records" : "") +
+         (one.processor ? " processor" : "");
+}
+std::string told(const RankSaved& one) {
+  return one.whole ? "saved" : "saves";
+}
 
 std::string heard(const Tick&) {
   return "tick";

@@ -182,3 +182,22 @@ TEST_CASE("a launch that a candidate's crash makes necessary is not the incumben
   REQUIRE(one.run([&] { return one.launches() == 2; }));
   CHECK(one.state().crashes.empty());
 }
+
+TEST_CASE("a crashed rank's last lines are told as they were, once, and its log by node and path", "[crashes]") {
+  Job job = fake_job(JobMode::kObserve);
+  job.trials.stop_after = false;
+  FakeWorld one(job, three_plans(), 3, 0.03);
+  one.begin();
+  for (int crash = 0; crash < 2; ++crash) {
+    REQUIRE(one.run([&] { return one.launches() == crash + 1 && one.state().step > 20 * (crash + 1); }));
+    one.feed(FromRank{1, one.state().launch,
+                      RankExited{1, 0, "Traceback:\n  File 'train.py', pid " + std::to_string(crash) + "\nValueError",
+                                 "/state/jobs/fake/rank-1.log"}});
+  }
+  INFO(one.history());
+  const std::string output = "the last lines of rank 1:\nTraceback:\n  File 'train.py', pid 0\nValueError";
+  const std::size_t first = one.history().find(output);
+  REQUIRE(first != std::string::npos);
+  CHECK(one.history().find("the last lines of rank 1", first + 1) == std::string::npos);
+  CHECK_THAT(one.history(), Catch::Contains("rank 1 exited with code 1 (its log: n1:/state/jobs/fake/rank-1.log)"));
+}

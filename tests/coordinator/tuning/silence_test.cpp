@@ -85,3 +85,70 @@ TEST_CASE("silence in a trial is its plan's hang after the trial's deadline", "[
   REQUIRE(one.run([&] { return one.state().trials.front().state == TrialState::kFailed; }));
   CHECK(one.state().trials.front().reason == FailureReason::kHang);
 }
+
+namespace {
+
+// Its ranks are launched and tell nothing for a minute, in which something happens each second.
+FakeWorld untold_world(const RankLives& lives) {
+  FakeWorld one(fake_job(), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kLaunching && one.state().outstanding.empty(); }, 2000));
+  for (int i = 0; i < 60; ++i) {
+    one.clock.advance(std::chrono::seconds(1));
+    one.feed(FromRank{0, one.state().launch, lives});
+    one.feed(Tick{});
+  }
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that tell no step and live are left alone, and people are told so once", "[silence]") {
+  const auto lives =
+      GENERATE(RankLives{true, false, false}, RankLives{false, true, false}, RankLives{false, false, true});
+  FakeWorld one = untold_world(lives);
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  const std::string told = "nothing is measured or tuned until they do";
+  const std::size_t first = one.history().find(told);
+  REQUIRE(first != std::string::npos);
+  CHECK(one.history().find(told, first + 1) == std::string::npos);
+}
+
+TEST_CASE("a job that ends well without a word of its steps has succeeded", "[silence]") {
+  FakeWorld one = untold_world({true, false, false});
+  for (const std::int32_t rank : {0, 1}) one.feed(FromRank{rank, one.state().launch, RankExited{0, 0, ""}});
+  INFO(one.history());
+  CHECK(one.state().phase == Phase::kFinished);
+  CHECK(one.state().failure.empty());
+  CHECK_THAT(one.state().conclusion, Catch::Contains("told of no step"));
+}
+
+TEST_CASE("processor time alone hides a hang of ranks that have told steps for four times hang_s, output for ever",
+          "[silence]") {
+  const bool prints = GENERATE(false, true);
+  FakeWorld one = evaluating_world(JobMode::kAuto, std::chrono::seconds(30), std::chrono::hours(1));
+  const std::uint64_t launch = one.state().launch;
+  int seconds = 0;
+  for (; seconds < 300 && one.state().doing != Doing::kKilling; ++seconds) {
+    one.clock.advance(std::chrono::seconds(1));
+    one.feed(FromRank{0, launch, RankLives{prints, false, true}});
+    one.feed(Tick{});
+  }
+  INFO(one.history());
+  if (prints) CHECK(seconds == 300);
+  if (!prints) CHECK((seconds > 120 && seconds < 200));
+}
+
+TEST_CASE("signs of life do not prolong a trial's silence", "[silence]") {
+  FakeWorld one(fake_job(), three_plans(), 3, 0.03);
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  for (int i = 0; i < 6; ++i) {
+    one.clock.advance(std::chrono::seconds(1));
+    one.feed(FromRank{0, one.state().launch, RankLives{false, false, true}});
+    one.feed(Tick{});
+  }
+  CHECK(one.state().trials.front().reason == FailureReason::kHang);
+}

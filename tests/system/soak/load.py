@@ -13,7 +13,7 @@ PATIENCE_S = 60
 def job_document(name, world_size, steps, counts):
     command = ["/usr/bin/python3", str(pathlib.Path(__file__).with_name("job.py"))]
     ranks = ["--rank", "{rank}", "--world-size", "{world_size}", "--rendezvous", "{rendezvous}"]
-    return {"schema": "trimtab.job/1", "name": name, "mode": "auto", "delivery": "live", "world_size": world_size,
+    return {"schema": "trimtab.job/1", "name": name, "mode": "auto", "delivery": "live", "share_devices": True, "world_size": world_size,
             "memory_limit_bytes": 1 << 30, "steps": steps, "working_directory": "/",
             "commands": {"describe": [*command, "describe"],
                          "benchmark": [*command, "benchmark", *ranks, "--requests", "{requests}"],

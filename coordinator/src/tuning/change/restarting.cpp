@@ -50,6 +50,7 @@ ChangePhases Restart::phases(Nanoseconds now) const {
 
 void PlanChanges::begin_restart(const PlanText& plan, std::optional<Measuring> then) {
   if (then && m_.state.has_trial()) m_.trials.set_state(TrialState::kStaged);
+  if (then && !m_.state.runs_trial()) m_.checkpoints.stop();
   Restart restart{plan, m_.now.monotonic, std::move(then)};
   launch_.kill(AfterKill::kRestart);
   m_.activity.become(Doing::kKilling, std::move(restart));
@@ -58,6 +59,7 @@ void PlanChanges::begin_restart(const PlanText& plan, std::optional<Measuring> t
 
 void PlanChanges::launch_restart() {
   // Whoever comes after a coordinator's end knows of no change: the job itself goes on.
+  m_.checkpoints.stopped();
   auto* const restart = m_.activity.get<Restart>();
   if (restart != nullptr) restart->ended = m_.now.monotonic;
   if (restart == nullptr || !restart->then) return launch_.launch(m_.state.incumbent, "", false, 0);
@@ -91,7 +93,7 @@ Next PlanChanges::restarted(Restart restart) {
 // The job itself is well, and goes on where it was stopped.
 Next PlanChanges::trial_launch_failed(const Reason& reason, const std::string& why) {
   const std::string candidate = m_.state.has_trial() ? m_.state.trials.back().plan.hash : "";
-  const bool blamed = m_.state.launch_plan.hash == candidate && !is_interruption(reason.kind());
+  const bool blamed = m_.state.launch_plan.hash == candidate && !is_blameless(reason.kind());
   if (m_.state.has_trial()) m_.fail_trial(reason, why, blamed);
   if (m_.state.phase == Phase::kComparing) m_.out.note("warning", "the final comparison failed: " + why);
   begin_restart(m_.state.incumbent, std::nullopt);

@@ -19,6 +19,9 @@ Nanoseconds patience(const TuningState& state) {
   return trains && !state.is_about_trial() ? std::max(state.job.hang, deadline) : deadline;
 }
 
+// Of processor time alone, of ranks that have told steps before.
+constexpr int kBusyPatiences = 4;
+
 // More than are ever proposed between two that ranks run.
 constexpr std::size_t kEpochs = 64;
 
@@ -42,11 +45,13 @@ bool LaunchState::is_outstanding(CommandKind kind) const {
   return std::ranges::any_of(outstanding, [kind](const OutstandingCommand& one) { return one.kind == kind; });
 }
 
-std::string describe_end(std::int32_t rank, const RankExited& exited) {
+std::string describe_end(std::int32_t rank, const RankExited& exited, const std::string& node) {
   std::string how = " exited with code " + std::to_string(exited.exit_code);
   if (exited.signal != 0) how = " was ended by signal " + std::to_string(exited.signal);
   if (exited.signal == 0 && exited.exit_code < 0) how = " ended";  // nobody saw how
   const std::string text = "rank " + std::to_string(rank) + how;
+  if (!exited.log.empty()) return text + " (its log: " + node + ":" + exited.log + ")";
+  // An agent of an earlier release: nobody could look there.
   return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
 }
 
@@ -62,6 +67,7 @@ void Launch::launch(const PlanText& plan, const std::string& variant, bool fresh
   m_.activity.go_on_as(Doing::kLaunching);
   m_.running.begin_launch();
   m_.forget_steps(true);
+  m_.checkpoints.forget();
   ended_.clear();
   first_end_.clear();
   submission_told_.clear();
@@ -75,6 +81,10 @@ void Launch::launch(const PlanText& plan, const std::string& variant, bool fresh
 Next Launch::handle(const CommandFinished& launched) {
   live();
   if (!launched.ok) return crashed(FailureReason::kCrash, "launching failed: " + launched.error);
+  const std::string node = m_.state.node_of(0);
+  if (launched.tag == CommandTag::launching(m_.state.launch, node).text && !launched.output.empty()) {
+    log_of_rank_0_ = node + ":" + launched.output;
+  }
   auto* const restart = m_.activity.get<Restart>();
   if (restart != nullptr && !m_.state.is_outstanding(CommandKind::kLaunch)) restart->started = m_.now.monotonic;
   // A node came back to a launch that it had not heard of yet.
@@ -140,14 +150,52 @@ Next Launch::handle(std::int32_t rank, const RankExited& exited) {
   ended_.insert(rank);
   const bool clean = exited.exit_code == 0 && exited.signal == 0;
   // What the end of a submitted launch's ranks means is said by its submission.
+  const std::string end = describe_end(rank, exited, m_.state.node_of(rank));
   if (m_.state.is_submitted()) {
-    if (!clean && first_end_.empty()) first_end_ = describe_end(rank, exited);
+    if (!clean && first_end_.empty()) {
+      first_end_ = end;
+      tell_output(rank, exited);
+    }
     return {};
   }
   const bool stops = m_.state.phase == Phase::kStopping;
-  if (!clean && !stops) return crashed(FailureReason::kCrash, describe_end(rank, exited));
-  if (!clean) m_.out.note("warning", describe_end(rank, exited));
+  if (!clean && !stops) {
+    const Next next = crashed(FailureReason::kCrash, end);
+    tell_output(rank, exited);
+    return next;
+  }
+  if (!clean) m_.out.note("warning", end);
   return {std::cmp_equal(ended_.size(), m_.state.world_size()) ? Next::kRanksEnded : Next::kNothing};
+}
+
+// A trial's launch is thrown away, and its silence costs what trials may cost. Elsewhere what prints or runs kernels is
+// no hang. Processor time alone is believed for ever of a program that has told no step yet, and for a while of others:
+// ranks that wait for a lost peer may take it, too.
+void Launch::take(const RankLives& lives) {
+  const TuningState& state = m_.state;
+  if (state.runs_trial() || state.wants_no_ranks() || !state.has_ranks()) return;
+  if (lives.output || lives.records) {
+    live();
+  } else {
+    const bool of_trial = state.is_about_trial();
+    const bool believed = state.step == 0 || m_.now.monotonic - told_at_ <= kBusyPatiences * patience(state);
+    if (!lives.processor || of_trial || !believed) return;
+    moved_at_ = m_.now.monotonic;
+  }
+  const Nanoseconds silent = m_.now.monotonic - launched_at_;
+  if (state.doing != Doing::kLaunching || silent <= state.job.trials.deadline) return;
+  if (std::exchange(untold_launch_, state.launch) == state.launch) return;
+  m_.out.note("warning", "the ranks run and have told of no step for " + format_duration(silent) +
+                             ": nothing is measured or tuned until they do (docs/targets.md). They are left alone");
+}
+
+// What it printed last, as it was. The same program crashes at the same place again and again: that is told once.
+void Launch::tell_output(std::int32_t rank, const RankExited& exited) {
+  if (exited.last_output.empty() || exited.log.empty()) return;
+  std::string known = exited.last_output;  // without times, process ids and ports
+  std::erase_if(known, [](unsigned char byte) { return byte >= '0' && byte <= '9'; });
+  if (std::exchange(output_told_, known) == known) return;
+  m_.out.note("output", "the last lines of rank " + std::to_string(rank) + ":\n" + exited.last_output);
 }
 
 bool Launch::is_silent() const {

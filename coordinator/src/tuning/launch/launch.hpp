@@ -39,10 +39,14 @@ class Launch {
   void handle(const NodeLost& lost);
   // Ranks that the returning agent should look after and does not have ended while it was away.
   [[nodiscard]] Next check_ranks(const NodeBack& back);
+  // "n0:/var/…/rank-0.log", of the present launch; empty: not known, as after a coordinator's end.
+  [[nodiscard]] const std::string& log_of_rank_0() const { return log_of_rank_0_; }
   void see(std::uint64_t launch) { seen_ = std::max(seen_, launch); }
 
-  // Ranks gave a sign of life.
-  void live() { moved_at_ = m_.now.monotonic; }
+  // Ranks said something.
+  void live() { moved_at_ = told_at_ = m_.now.monotonic; }
+  // They say nothing, and yet live.
+  void take(const RankLives& lives);
   [[nodiscard]] bool live_within(Nanoseconds time) const { return m_.now.monotonic - moved_at_ <= time; }
   // For longer than they may be silent.
   [[nodiscard]] bool is_silent() const;
@@ -53,15 +57,20 @@ class Launch {
   [[nodiscard]] Next give_up_incumbent(const Reason& reason, const std::string& why);
   [[nodiscard]] Next launch_again(const std::string& why);
   [[nodiscard]] Next untuned_run_failed(const std::string& why);
+  void tell_output(std::int32_t rank, const RankExited& exited);
   [[nodiscard]] Next interrupted(const RankSubmission& submission);
 
   Machine& m_;
-  Nanoseconds moved_at_{0};
-  Nanoseconds silence_told_{-1};  // since when ranks were silent when people were last told
+  Nanoseconds moved_at_{0};          // the last sign of life
+  Nanoseconds told_at_{0};           // the last that was no processor time
+  std::uint64_t untold_launch_ = 0;  // of which people were told that it tells no step
+  Nanoseconds silence_told_{-1};     // since when ranks were silent when people were last told
   Nanoseconds launched_at_{0};
   std::uint64_t seen_ = 0;  // the latest that an agent has had
   std::set<std::int32_t> ended_;
-  std::string first_end_;        // of a submitted launch's ranks, in words
+  std::string first_end_;  // of a submitted launch's ranks, in words
+  std::string log_of_rank_0_;
+  std::string output_told_;      // the last crashed rank's last lines that people were told, without digits
   std::string submission_told_;  // what people were last told of how the launch fares
 };
 

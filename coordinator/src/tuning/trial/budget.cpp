@@ -1,6 +1,7 @@
 #include "tuning/trial/budget.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/numbers.hpp"
 #include "tuning/change/settling.hpp"
@@ -18,7 +19,8 @@ double least_trial_ms(const TuningState& state, const PricedPlan& candidate) {
   const double steps = settings.warmup_steps + settings.measure_steps;
   const double incumbent_ms = state.incumbent_measured.mean_ms;
   const double candidate_ms = candidate.predicted.mean_ms;
-  if (state.is_restarted()) return 3 * change_cost_ms(state) + steps * (incumbent_ms + candidate_ms);
+  const double launches = state.stops.saves_at_stop ? 3 : 4;
+  if (state.is_restarted()) return launches * change_cost_ms(state) + steps * (incumbent_ms + candidate_ms);
   return 2 * change_cost_ms(state) + steps * std::max(0.0, candidate_ms - incumbent_ms);
 }
 
@@ -38,6 +40,31 @@ double longest_switch_ms(const TuningState& state, double least) {
   return least;
 }
 
+// Of the steps that are left, if the candidate is adopted.
+double hoped_pace_ms(const TuningState& state, const PricedPlan& candidate) {
+  return std::min(state.incumbent_measured.mean_ms, candidate.predicted.mean_ms);
+}
+
+// What another trial may cost, at what those before did.
+double next_trial_ms(const TuningState& state, const PricedPlan& candidate) {
+  const double average = state.trials.empty() ? 0 : state.overhead_ms() / state.trials_begun();
+  return std::max(average, least_trial_ms(state, candidate));
+}
+
+// The trial's own blocks, and then those of the final comparison. Only a plan's first warm-up is long: later ones find
+// it compiled.
+std::int64_t steps_for_trial(const TuningState& state) {
+  const TrialSettings& settings = state.job.trials;
+  const std::int64_t block = settings.warmup_steps + settings.measure_steps;
+  const std::int64_t unsettled = most_warmup_steps(settings.warmup_steps) - settings.warmup_steps;
+  return block * (2 * settings.blocks + 2 * kComparisonBlocks) + unsettled;
+}
+
+// "12000 steps (it has 1500)"
+std::string steps_and_has(const TuningState& state, std::int64_t needed) {
+  return std::to_string(needed) + " steps (it has " + std::to_string(state.job.steps) + ")";
+}
+
 }  // namespace
 
 double change_cost_ms(const TuningState& state) {
@@ -46,13 +73,29 @@ double change_cost_ms(const TuningState& state) {
 
 std::string overhead_spent(const TuningState& state, const PricedPlan& candidate) {
   const double used = state.overhead_ms();
-  const double average = state.trials.empty() ? 0 : used / state.trials_begun();
-  const double next = std::max(average, least_trial_ms(state, candidate));
-  const double allowed =
-      state.allowed_overhead_ms(std::min(state.incumbent_measured.mean_ms, candidate.predicted.mean_ms));
+  const double next = next_trial_ms(state, candidate);
+  const double allowed = state.allowed_overhead_ms(hoped_pace_ms(state, candidate));
   if (used + next < allowed) return "";
   return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) + ", and all may cost " +
          format_ms(allowed) + ", " + format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
+}
+
+std::string overhead_needed(const TuningState& state, const PricedPlan& candidate) {
+  const double needed_ms = state.overhead_ms() + next_trial_ms(state, candidate);
+  const double pace_ms = hoped_pace_ms(state, candidate);
+  const double share = needed_ms / std::max(state.job_ms(pace_ms), 1e-9);
+  // Rounded up: what is told must be enough.
+  const std::string other_share = "trials.overhead = " + format_number(std::ceil(share * 100 + 0.5) / 100);
+  const std::string share_words = share < 0.99 ? other_share : "";
+  const double allowed = state.job.trials.overhead;
+  if (allowed <= 0) return share_words;
+  const double left = std::max(0.0, (needed_ms / allowed - state.spent.trained_ms) / pace_ms);
+  const auto steps = state.step + static_cast<std::int64_t>(std::ceil(left)) + 1;
+  return "a job of " + steps_and_has(state, steps) + (share_words.empty() ? "" : ", or " + share_words);
+}
+
+std::string steps_needed_for_trial(const TuningState& state) {
+  return "a job of " + steps_and_has(state, state.step + steps_for_trial(state));
 }
 
 double overhead_left_ms(const View& view, const Interleaving* blocks) {
@@ -75,12 +118,7 @@ bool enough_overhead_for_look(const TuningState& state) {
 }
 
 bool enough_steps_for_trial(const TuningState& state) {
-  const TrialSettings& settings = state.job.trials;
-  const std::int64_t block = settings.warmup_steps + settings.measure_steps;
-  // Only a plan's first warm-up is long: later ones find it compiled.
-  const std::int64_t unsettled = most_warmup_steps(settings.warmup_steps) - settings.warmup_steps;
-  // The trial's own blocks, and then those of the final comparison.
-  return state.remaining_steps() >= block * (2 * settings.blocks + 2 * kComparisonBlocks) + unsettled;
+  return state.remaining_steps() >= steps_for_trial(state);
 }
 
 bool enough_walltime_for(std::int32_t pairs, const TuningState& state, const Moment& now) {
@@ -98,6 +136,9 @@ bool enough_walltime_for(std::int32_t pairs, const TuningState& state, const Mom
 std::string no_comparison(const View& view) {
   const TuningState& state = view.state;
   if (view.held()) return view.held_by();
+  if (state.is_restarted() && !state.stops.saves_at_stop) {
+    return "it would stop the job once more, which does not save when it is asked to end";
+  }
   const std::int64_t of_block = state.job.trials.warmup_steps + state.job.trials.measure_steps;
   if (state.comparisons_begun >= kComparisons || state.remaining_steps() < 2 * kComparisonBlocks * of_block) {
     return "too few steps are left, or it failed before";

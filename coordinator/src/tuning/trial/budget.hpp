@@ -18,6 +18,11 @@ inline constexpr std::int32_t kComparisonBlocks = 3;
 
 // A change of plan, the incumbent's warm-up after it included.
 [[nodiscard]] double change_cost_ms(const TuningState& state);
+// What a job must be for a trial of the candidate, in words: so many steps, or another share. REQUIRES:
+// overhead_spent() says why there is none.
+[[nodiscard]] std::string overhead_needed(const TuningState& state, const PricedPlan& candidate);
+// The same where steps do not suffice.
+[[nodiscard]] std::string steps_needed_for_trial(const TuningState& state);
 // Why no more may be spent on trials; empty = the candidate's, if it costs as much as those before and at least one
 // pair of blocks, is within the share, also of the job's time when the candidate is adopted.
 [[nodiscard]] std::string overhead_spent(const TuningState& state, const PricedPlan& candidate);

@@ -39,6 +39,7 @@ enum class FailureReason {
   kClock,
   kIncumbentFailed,
   kWithdrawn,
+  kNotResumed,  // the job does not go on from its checkpoint
   // A scheduler's, by which a launch was interrupted (submission.hpp).
   kPreempted,
   kWalltime,

@@ -178,7 +178,9 @@ Next Trying::block_done() {
 Next Trying::next_block() {
   auto* const measuring = m_.activity.get<Measuring>();
   const PlanText& plan = next_plan(m_.state, measuring->blocks);
-  if (m_.running.is(plan)) {
+  // A job that is stopped just after its checkpoint cannot train on meanwhile: its own plan runs apart, too.
+  const bool stops_now = m_.state.is_restarted() && !m_.state.runs_trial() && !m_.state.stops.saves_at_stop;
+  if (m_.running.is(plan) && !stops_now) {
     m_.begin_block(!m_.since_change.settled());
   } else {
     changes_.begin(plan, std::move(*measuring));

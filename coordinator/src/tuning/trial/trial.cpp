@@ -19,6 +19,10 @@ constexpr std::int32_t kMostRoundsOfLong = 6;
 constexpr std::int64_t kLong = 20;
 constexpr std::size_t kReplaced = 8;  // plans that are remembered to go back to, one after the other
 
+constexpr const char* kAllow =
+    "'trimtab tune --allow-restarts', or allow_restarts = true in job.toml: the job is then stopped just after a "
+    "checkpoint that it has written, and goes on from there";
+
 std::string words(const Ratio& ratio) {
   return format_fixed(ratio.ratio, 2) + "x as fast (95 %: " + format_fixed(ratio.low, 2) + " to " +
          format_fixed(ratio.high, 2) + ")";
@@ -66,6 +70,17 @@ Next Trying::recommend(const PricedPlan* best) {
   return {Next::kFinishTrials, "mode recommend: the recommendation stands, nothing is tried"};
 }
 
+// A plan that may be faster and is not tried is named all the same, with what a trial of it needs.
+Next Trying::leave_untried(const PricedPlan& best, const std::string& why, const std::string& needed) {
+  m_.state.recommendation_json = best.plan.json;
+  m_.out.note("result",
+              "a plan that may be faster is not tried: predicted " + format_ms(best.predicted.mean_ms) +
+                  " a step beside the incumbent's measured " + format_ms(m_.state.incumbent_measured.mean_ms) +
+                  (needed.empty() ? "" : ". A trial of it needs " + needed),
+              best.plan.json);
+  return {Next::kFinishTrials, why};
+}
+
 Next Trying::decide(const SearchReply& reply) {
   if (!reply.error.empty()) return {Next::kSearchFailed, "the search failed: " + reply.error};
   take_search(reply);
@@ -82,11 +97,46 @@ Next Trying::decide(const SearchReply& reply) {
   if (m_.state.trials_made() >= m_.state.job.trials.max_trials) {
     return {Next::kFinishTrials, "the most trials that the job allows have been made"};
   }
-  if (const std::string spent = overhead_spent(m_.state, *best); !spent.empty()) return {Next::kFinishTrials, spent};
-  if (!enough_steps_for_trial(m_.state)) return {Next::kFinishTrials, "too few steps are left for another trial"};
+  if (m_.state.is_restarted() && !m_.state.stops.refused.empty()) {
+    return leave_untried(*best, m_.state.stops.refused, "");
+  }
+  if (m_.state.is_restarted() && !m_.state.job.allow_restarts) {
+    return leave_untried(*best, "a trial would stop the job, and nobody has allowed that", kAllow);
+  }
+  if (const std::string spent = overhead_spent(m_.state, *best); !spent.empty()) {
+    return leave_untried(*best, spent, overhead_needed(m_.state, *best));
+  }
+  if (!enough_steps_for_trial(m_.state)) {
+    return leave_untried(*best, "too few steps are left for another trial", steps_needed_for_trial(m_.state));
+  }
   const bool in_time = enough_walltime_for(m_.state.job.trials.blocks, m_.state, m_.now);
-  if (!in_time) return {Next::kFinishTrials, "too little walltime is left for another trial"};
-  return begin_trial(*best);
+  if (!in_time) return leave_untried(*best, "too little walltime is left for another trial", "");
+  const bool asks = m_.state.job.mode == JobMode::kApprove;
+  if (asks || !m_.state.is_restarted() || m_.checkpoints.may_stop()) return begin_trial(*best);
+  waiting_ = *best;
+  m_.activity.become(Doing::kNothing);
+  m_.checkpoints.announce();
+  return {};
+}
+
+Next Trying::approved() {
+  if (!m_.state.is_restarted() || m_.checkpoints.may_stop()) return start_trial();
+  approved_ = true;
+  m_.checkpoints.announce();
+  return {};
+}
+
+Next Trying::saved() {
+  if (m_.state.phase != Phase::kTrials || m_.view.held() || !m_.lost.empty()) return {};
+  if (m_.state.doing == Doing::kAwaitingApproval && std::exchange(approved_, false)) return start_trial();
+  if (m_.state.doing != Doing::kNothing || !waiting_) return {};
+  const PricedPlan plan = *std::exchange(waiting_, std::nullopt);
+  return begin_trial(plan);
+}
+
+void Trying::wait_no_longer() {
+  waiting_.reset();
+  approved_ = false;
 }
 
 Next Trying::begin_trial(const PricedPlan& plan) {
@@ -110,7 +160,13 @@ Next Trying::go_on() {
   // When every node is back, the phase goes on.
   if (!is_free || m_.view.held() || !m_.lost.empty()) return {};
   if (m_.hardware.is_due()) {
+    wait_no_longer();
     m_.explain_drift();
+  } else if (waiting_) {
+    if (enough_steps_for_trial(m_.state)) return {};
+    const PricedPlan plan = *std::exchange(waiting_, std::nullopt);
+    return leave_untried(plan, "the job wrote no checkpoint in time, and is not stopped without one",
+                         steps_needed_for_trial(m_.state));
   } else if (!m_.learning.watches()) {
     m_.hardware.take_first_look();
     m_.request_search();
@@ -125,6 +181,7 @@ Next Trying::start_trial() {
   m_.learning.begin_trial();
   m_.overhead.blame_trial(false);
   m_.trials.start();
+  m_.state.recommendation_json.clear();
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = m_.state.remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
   const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;

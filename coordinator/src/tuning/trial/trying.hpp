@@ -23,6 +23,13 @@ class Trying {
   // What was found: a trial begins, or none is worth while.
   [[nodiscard]] Next decide(const SearchReply& reply);
   [[nodiscard]] Next start_trial();
+  // The trial that was asked about. A job that may not be stopped yet is tried after its next checkpoint.
+  [[nodiscard]] Next approved();
+  // The job's checkpoint has become whole: what waits for it begins.
+  [[nodiscard]] Next saved();
+  // A plan is to be tried after the job's next checkpoint.
+  [[nodiscard]] bool waits() const { return waiting_.has_value() || approved_; }
+  void wait_no_longer();
   // Whether to try the plan was asked, and what the question was about has changed.
   void withdraw_question(const std::string& why);
 
@@ -46,6 +53,7 @@ class Trying {
   // A trial whose measurements cannot be believed fails, through no fault of its plan.
   [[nodiscard]] Next unbelievable(const Reason& reason, const std::string& message);
   [[nodiscard]] Next recommend(const PricedPlan* best);
+  [[nodiscard]] Next leave_untried(const PricedPlan& best, const std::string& why, const std::string& needed);
   void pass_over(const PassedOver& copy);
   void take_search(const SearchReply& reply);
 
@@ -61,6 +69,8 @@ class Trying {
 
   Machine& m_;
   PlanChanges& changes_;
+  std::optional<PricedPlan> waiting_;  // for the job's next checkpoint
+  bool approved_ = false;              // the trial that awaited it, and waits for that now
 };
 
 }  // namespace trimtab::coordinator

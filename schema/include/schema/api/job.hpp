@@ -121,6 +121,7 @@ struct Job : JobSummary {
   std::optional<Trial> trial;
   std::optional<Trial> awaiting_approval;
   std::optional<bool> was_running;
+  std::optional<std::string> rank_0_log;
 
   static constexpr void fields(auto&& visit) {
     JobSummary::fields(visit);
@@ -133,6 +134,7 @@ struct Job : JobSummary {
     visit("recommendation", &Job::recommendation, Presence::kUsual, "A plan that may not be tried here.");
     visit("trial", &Job::trial, Presence::kUsual, "That goes on; null: none.");
     visit("awaiting_approval", &Job::awaiting_approval, Presence::kUsual, "The same, while somebody is to approve it.");
+    visit("rank_0_log", &Job::rank_0_log, Presence::kIfAny, "What rank 0 prints, as NODE:PATH; missing: not known.");
     visit("was_running", &Job::was_running, Presence::kIfAny, "Of one that was handed in: whether it ran before that.");
   }
 };

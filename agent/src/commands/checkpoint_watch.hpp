@@ -1,0 +1,76 @@
+#pragma once
+
+// Watches the folder in which a job saves, to tell when a checkpoint has been written and is whole. The folder is read
+// on a thread of its own, for it may be on a slow file server.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "net/event_loop.hpp"
+
+namespace trimtab::agent {
+
+// What there is of a checkpoint: a sum of its files.
+struct CheckpointLook {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;
+  std::int64_t changed_ns = 0;  // the latest change of a file or its name, by the file system's clock
+  std::int64_t tracker_ns = 0;  // of the file that names the latest checkpoint and is written last; 0 = there is none
+  bool renamed = false;         // the latest was given its name after it was written
+  bool unfinished = false;      // a file's name says that it is not whole
+
+  bool operator==(const CheckpointLook&) const = default;
+};
+
+// Of a file or a folder; nothing in it where it is not there. At most 100,000 entries.
+[[nodiscard]] CheckpointLook look_at_checkpoint(const std::string& path);
+
+// From look to look. Pure.
+class SaveDetector {
+ public:
+  // After so long without a change it is whole: where a tracker or a new name says so, and else.
+  static constexpr Nanoseconds kSettled = std::chrono::milliseconds(250);
+  static constexpr Nanoseconds kSettledUntold = std::chrono::milliseconds(1500);
+
+  enum class News { kNothing, kBegun, kWhole };
+  // The first look is of what there was before.
+  [[nodiscard]] News add(Nanoseconds now, const CheckpointLook& look);
+
+ private:
+  bool known_ = false;
+  bool writing_ = false;
+  CheckpointLook last_;
+  CheckpointLook whole_;
+  Nanoseconds changed_at_{0};
+};
+
+// Destroying it ends the thread; nothing is told any more. Loop thread only.
+class CheckpointWatch {
+ public:
+  using Told = std::function<void(bool whole, const CheckpointLook& look)>;
+  CheckpointWatch(net::EventLoop& loop, std::string path, Told told);
+  ~CheckpointWatch();
+  CheckpointWatch(const CheckpointWatch&) = delete;
+  CheckpointWatch& operator=(const CheckpointWatch&) = delete;
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable wanted;
+    bool stops = false;                // guarded by mutex
+    CheckpointWatch* owner = nullptr;  // none once it is destroyed; the loop's alone
+  };
+  static void look_again(net::EventLoop& loop, const std::shared_ptr<Shared>& shared, const std::string& path);
+
+  Told told_;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::thread thread_;
+};
+
+}  // namespace trimtab::agent

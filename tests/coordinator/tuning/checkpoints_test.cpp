@@ -1,0 +1,139 @@
+// When a job that is restarted for trials is stopped, and what it loses: nothing.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "../fake_world.hpp"
+
+using namespace trimtab;
+using namespace trimtab::coordinator;
+
+namespace {
+
+// A user's job of which nothing is known yet.
+FakeWorld users_world(bool allowed = true, JobMode mode = JobMode::kAuto) {
+  Job job = fake_job(mode);
+  job.delivery = Delivery::kRestart;
+  job.checkpoint = "/checkpoints";
+  job.train = {"train", "{checkpoint}"};
+  job.steps = 4000;
+  job.trials.stop_after = false;
+  FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}}, 7, 0.03);
+  one.forget_stops();
+  one.allow_restarts(allowed);
+  return one;
+}
+
+bool trains_on(const FakeWorld& one) {
+  return one.state().phase == Phase::kTraining && one.state().doing == Doing::kNothing;
+}
+
+bool loses_nothing(const FakeWorld& one) {
+  const auto& steps = one.own_steps();
+  return std::ranges::adjacent_find(steps, [](auto a, auto b) { return b != a + 1; }) == steps.end();
+}
+
+bool was_tried(const FakeWorld& one) {
+  return std::ranges::any_of(one.state().trials,
+                             [](const Trial& trial) { return trial.state == TrialState::kAdopted; });
+}
+
+}  // namespace
+
+TEST_CASE("a job that nobody allowed to be stopped is not, and the plan that would be tried is named",
+          "[checkpoints]") {
+  FakeWorld one = users_world(false);
+  one.faults.saves_every = 20;
+  one.begin();
+  REQUIRE(one.run([&] { return trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  CHECK(one.state().recommendation_json == "best");
+  CHECK_THAT(one.history(), Catch::Contains("A trial of it needs 'trimtab tune --allow-restarts'"));
+  CHECK_THAT(one.state().conclusion, Catch::Contains("nobody has allowed that"));
+}
+
+TEST_CASE("a job that does not save when it is asked to end is stopped just after its checkpoint, and loses no step",
+          "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 50;
+  one.begin();
+  REQUIRE(one.run([&] { return trains_on(one) && was_tried(one); }, 100000));
+  INFO(one.history());
+  CHECK(loses_nothing(one));
+  CHECK_FALSE(one.state().stops.saves_at_stop);
+  CHECK_THAT(one.history(), Catch::Contains("At risk until it has gone on from there once: all "));
+  CHECK_THAT(one.history(), Catch::Contains("just after its checkpoint of step "));
+  CHECK_THAT(one.history(), Catch::Contains("it would stop the job once more"));  // no comparison at the end
+  CHECK(one.running_plan() == "best");
+}
+
+TEST_CASE("a job that writes no checkpoint is not stopped, and that is said", "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.saves_at_stop = false;
+  one.begin();
+  REQUIRE(one.run([&] { return is_final(one.state().phase) || trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  CHECK(loses_nothing(one));
+  CHECK_THAT(one.history(), Catch::Contains("a trial waits for the job's next checkpoint in /checkpoints"));
+  CHECK_THAT(one.state().conclusion, Catch::Contains("wrote no checkpoint in time"));
+}
+
+TEST_CASE("a job that begins at its first step instead of its checkpoint is stopped once, and never again",
+          "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.resumes = false;
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 50;
+  one.begin();
+  REQUIRE(one.run([&] { return trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.state().stops.stops == 1);
+  REQUIRE(one.state().trials.size() == 1);
+  CHECK(one.state().trials.front().reason == FailureReason::kNotResumed);
+  CHECK(one.state().failed_hashes.empty());
+  CHECK_THAT(one.history(), Catch::Contains("the job does not go on from its checkpoint in /checkpoints"));
+  CHECK_THAT(one.history(), Catch::Contains("are trained again"));
+  CHECK(one.running_plan() == "initial");
+  CHECK(one.variant().empty());
+}
+
+TEST_CASE(
+    "a job that saves when it is asked to end is found out at its first stop, and may then be stopped at any time",
+    "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.saves_every = 50;
+  one.faults.saves_settle = 1;
+  one.begin();
+  REQUIRE(one.run([&] { return trains_on(one) && was_tried(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.state().stops.saves_at_stop);
+  CHECK(loses_nothing(one));
+}
+
+TEST_CASE("the steps of a checkpoint that takes time to settle are trained again, and that is told", "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 50;
+  one.faults.saves_settle = 2;
+  one.begin();
+  REQUIRE(one.run([&] { return trains_on(one) && was_tried(one); }, 100000));
+  INFO(one.history());
+  CHECK_THAT(one.history(), Catch::Contains(": 2 steps are trained again"));
+  CHECK(one.state().stops.refused.empty());
+}
+
+TEST_CASE("with approval asked for, the question comes at once and the stop after the next checkpoint",
+          "[checkpoints]") {
+  FakeWorld one = users_world(true, JobMode::kApprove);
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 400;
+  one.begin();
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }, 100000));
+  one.feed(Order::kApprove);
+  CHECK(one.kills.empty());
+  REQUIRE(one.run([&] { return one.state().stops.stops == 1; }, 100000));
+  CHECK(one.state().stops.stopped_step % 400 == 0);
+}
