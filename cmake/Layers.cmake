@@ -32,13 +32,15 @@ function(check_layer_edges name)
   endforeach()
 endfunction()
 
-# layer_library(NAME name SOURCES ... HEADERS ... LAYERS ... LIBRARIES ... PRIVATE_LIBRARIES ...)
-# HEADERS are public, under include/; LAYERS are edges of the table; LIBRARIES are third-party.
+# layer_library(NAME name SOURCES ... [ALONE ...] HEADERS ... LAYERS ... LIBRARIES ... PRIVATE_LIBRARIES ...)
+# ALONE are sources that are in no group (SourceGroups.cmake). HEADERS are public, under include/; LAYERS are edges of the table;
+# LIBRARIES are third-party.
 function(layer_library)
-  cmake_parse_arguments(L "" "NAME" "SOURCES;HEADERS;LAYERS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(L "" "NAME" "SOURCES;ALONE;HEADERS;LAYERS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
   check_layer_edges(${L_NAME} ${L_LAYERS})
   if(L_SOURCES)
-    add_library(${L_NAME} STATIC ${L_SOURCES})
+    group_sources(sources ${L_NAME} SOURCES ${L_SOURCES})
+    add_library(${L_NAME} STATIC ${sources} ${L_ALONE})
     target_sources(${L_NAME} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${L_HEADERS})
     target_include_directories(${L_NAME} PRIVATE src)
     target_link_libraries(${L_NAME} PUBLIC ${L_LAYERS} ${L_LIBRARIES} PRIVATE trimtab_warnings ${L_PRIVATE_LIBRARIES})
@@ -59,16 +61,18 @@ function(layer_program)
       check_layer_edges(${P_LAYER} ${dependency})
     endif()
   endforeach()
-  add_executable(${P_NAME} ${P_SOURCES})
+  group_sources(sources ${P_NAME} SOURCES ${P_SOURCES})
+  add_executable(${P_NAME} ${sources})
   target_link_libraries(${P_NAME} PRIVATE ${P_LAYERS} ${P_LIBRARIES} trimtab_warnings)
 endfunction()
 
-# layer_test(NAME tests_x SOURCES ... LAYERS ... LIBRARIES ... [CASES ...]): a Catch2 binary, one CTest entry. CASES
+# layer_test(NAME tests_x SOURCES ... [ALONE ...] LAYERS ... LIBRARIES ... [CASES ...]): a Catch2 binary, one CTest entry. CASES
 # chooses test cases by name or tag; all that are not hidden where it is absent. APART TAG...: cases of these tags are
 # entries of their own, NAME_TAG, which CTest calls skipped where they lack what they need (tests/skipping.hpp).
 function(layer_test)
-  cmake_parse_arguments(T "" "NAME" "SOURCES;LAYERS;LIBRARIES;INCLUDES;CASES;APART" ${ARGN})
-  add_executable(${T_NAME} ${T_SOURCES})
+  cmake_parse_arguments(T "" "NAME" "SOURCES;ALONE;LAYERS;LIBRARIES;INCLUDES;CASES;APART" ${ARGN})
+  group_sources(sources ${T_NAME} SOURCES ${T_SOURCES} INCLUDES ${T_INCLUDES})
+  add_executable(${T_NAME} ${sources} ${T_ALONE})
   target_link_libraries(${T_NAME} PRIVATE test_main ${T_LAYERS} ${T_LIBRARIES} trimtab_warnings)
   target_include_directories(${T_NAME} PRIVATE ${T_INCLUDES})
   reuse_precompiled_headers(${T_NAME} precompiled_for_tests)

@@ -84,9 +84,8 @@ std::vector<Setting<C>> limit_settings() {
        "costs kept on disk for an absent coordinator. Beyond it passive costs wait in memory, merged. Benchmarks' "
        "costs do so beyond twice that"},
       {"disk_budget", size_setting(Bytes{1} << 20), &C::disk_budget,
-       "disk that the agent takes before it warns: its databases with their logs and copies, logs of ranks, and the "
-       "files that it keeps in jobs' directories, not what jobs put into snapshots and checkpoints. Nothing is refused "
-       "for it. At least twice spool_limit, which the spool may take",
+       "disk that the agent takes before it warns and refuses nothing: databases, logs of ranks, its own files in "
+       "jobs' directories, not snapshots or checkpoints. At least twice spool_limit",
        "2GiB, or four times spool_limit where that is more"},
       {"memory_budget", size_setting(Bytes{1} << 20), &C::memory_budget,
        "memory that the agent takes before it warns. Nothing is refused for it: what rings, frames and the spool may "

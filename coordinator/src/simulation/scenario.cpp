@@ -128,10 +128,9 @@ const SettingTable<DriftSettings>& drift_settings() {
       SettingSources::kFile,
       {{{"drift.at_step", count(), &D::at_step, "when"},
         {"drift.kind", word_setting(kDriftKinds), &D::kind,
-         "link: links of `level` deliver `share` of their bandwidth. device: it computes at `share` of its speed. "
-         "lost: "
-         "`node` is away for `seconds`, and its ranks are dead when it is back. joined: `node` is there, which nobody "
-         "knew or which was lost. coordinator: it dies, and another goes on from what was stored",
+         "link: links of `level` have `share` of their bandwidth. device: it has `share` of its speed. "
+         "lost: `node` is away for `seconds`. joined: an unknown or a lost `node` comes. coordinator: another takes "
+         "over",
          "none: needed"},
         {"drift.level", text_setting("NAME"), &D::level, "of a link: intra_node, inter_node"},
         {"drift.node", text_setting("NAME"), &D::node, "of a link: that one alone, to `peer`. Else the node"},
@@ -139,7 +138,8 @@ const SettingTable<DriftSettings>& drift_settings() {
         {"drift.device", count(), &D::device, "its number in the cluster document's order"},
         {"drift.share", number_setting(1e-6, 1000), &D::share,
          "what is left. Of a node that comes back or joins: other than 1, it is other hardware that computes at it"},
-        {"drift.seconds", number_setting(0, kMany), &D::seconds, "how long a lost node is away"},
+        {"drift.seconds", number_setting(0, kMany), &D::seconds,
+         "how long a lost node is away. Its ranks are dead when it is back"},
         {"drift.latency_us", number_setting(0, kMany), &D::latency_us,
          "of a link: what each message over it takes longer"}}});
   return kTable;

@@ -11,17 +11,17 @@ using namespace trimtab::coordinator;
 
 namespace {
 
-constexpr std::uint64_t kSeeds = 8;
+constexpr int kSeeds = 8;
 
 struct Outcomes {
   int failed = 0;  // trials, for the reason that was injected
   int near = 0;    // jobs within 2 % of the best
 };
 
-// Jobs of seeds 1 to kSeeds with `fault`; trials may cost what they will.
+// Jobs of up to kSeeds seeds with `fault`; trials may cost what they will.
 Outcomes survived(const std::string& reason, const std::function<void(Scenario&)>& fault) {
   Outcomes outcomes;
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(kSeeds); ++seed) {
     SimulationInput input = small_input(seed);
     input.job.trials.overhead = 1;
     fault(input.scenario);
@@ -38,72 +38,72 @@ Outcomes survived(const std::string& reason, const std::function<void(Scenario&)
 
 }  // namespace
 
-TEST_CASE("fault: candidates that crash, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: candidates that crash, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("crash", [](Scenario& of) { of.change.crash = 0.5; });
-  CHECK(seen.failed >= 4);
+  CHECK(seen.failed >= usual_seeds(4));
 }
 
-TEST_CASE("fault: candidates under which all ranks fall silent, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: candidates under which all ranks fall silent, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("hang", [](Scenario& of) { of.change.hang = 0.5; });
-  CHECK(seen.failed >= 4);
+  CHECK(seen.failed >= usual_seeds(4));
 }
 
-TEST_CASE("fault: memory that is really needed and not predicted is learnt, or survived, seeds 1 to 8",
+TEST_CASE("fault: memory that is really needed and not predicted is learnt, or survived, up to 8 seeds",
           "[simulation][faults]") {
   const Outcomes seen = survived("out_of_memory", [](Scenario& of) { of.truth.memory = 1.4; });
-  CHECK(seen.near >= 6);
+  CHECK(seen.near >= usual_seeds(6));
 }
 
-TEST_CASE("fault: step times that cannot be, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: step times that cannot be, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("corrupt measurement", [](Scenario& of) { of.faults.corrupt = 0.4; });
-  CHECK(seen.failed >= 4);
+  CHECK(seen.failed >= usual_seeds(4));
 }
 
-TEST_CASE("fault: an odd step time that cannot be spoils no trial, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: an odd step time that cannot be spoils no trial, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("corrupt measurement", [](Scenario& of) { of.faults.corrupt = 0.02; });
   CHECK(seen.failed == 0);
-  CHECK(seen.near >= 7);
+  CHECK(seen.near >= usual_seeds(7));
 }
 
-TEST_CASE("fault: a rank that tells of no step under some candidates, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: a rank that tells of no step under some candidates, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("no measurement", [](Scenario& of) { of.faults.unreported = 0.5; });
-  CHECK(seen.failed >= 4);
+  CHECK(seen.failed >= usual_seeds(4));
 }
 
-TEST_CASE("fault: clocks that run at half speed under some candidates adopt nothing, seeds 1 to 8",
+TEST_CASE("fault: clocks that run at half speed under some candidates adopt nothing, up to 8 seeds",
           "[simulation][faults]") {
   const Outcomes seen = survived("clock", [](Scenario& of) { of.faults.clock = 0.5; });
-  CHECK(seen.failed >= 4);
+  CHECK(seen.failed >= usual_seeds(4));
 }
 
-TEST_CASE("fault: clocks that run at double speed reject nothing, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: clocks that run at double speed reject nothing, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("clock", [](Scenario& of) {
     of.faults.clock = 0.5;
     of.faults.clock_speed = 2;
   });
-  CHECK(seen.failed >= 4);
+  CHECK(seen.failed >= usual_seeds(4));
 }
 
-TEST_CASE("fault: a node's agent is lost in the middle of trials, seeds 1 to 8", "[simulation][faults]") {
+TEST_CASE("fault: a node's agent is lost in the middle of trials, up to 8 seeds", "[simulation][faults]") {
   const Outcomes seen = survived("agent lost", [](Scenario& of) {
     for (const std::int64_t step : {30, 47, 61}) of.drift.push_back({step, "lost", "", "n0", 0, 1, 20, ""});
   });
-  CHECK(seen.failed >= 4);
-  CHECK(seen.near >= 6);
+  CHECK(seen.failed >= usual_seeds(4));
+  CHECK(seen.near >= usual_seeds(6));
 }
 
-TEST_CASE("fault: the coordinator dies in the middle of trials and another goes on, seeds 1 to 8",
+TEST_CASE("fault: the coordinator dies in the middle of trials and another goes on, up to 8 seeds",
           "[simulation][faults]") {
   const Outcomes seen = survived("coordinator restarted", [](Scenario& of) {
     for (const std::int64_t step : {30, 70}) of.drift.push_back({step, "coordinator", "", "", 0, 1, 0, ""});
   });
-  CHECK(seen.failed >= 4);
-  CHECK(seen.near >= 6);
+  CHECK(seen.failed >= usual_seeds(4));
+  CHECK(seen.near >= usual_seeds(6));
 }
 
-TEST_CASE("a node that does not come back: an elastic job resumes on the plan kept for one node fewer, seeds 1 to 4",
+TEST_CASE("a node that does not come back: an elastic job resumes on the plan kept for one node fewer, up to 4 seeds",
           "[simulation][faults]") {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 3);
     input.scenario.drift.push_back({3000, "lost", "", "n1", 0, 1, 1e9, ""});
     const Simulated job = run(input);
@@ -124,11 +124,11 @@ TEST_CASE("a node that does not come back: an elastic job resumes on the plan ke
   }
 }
 
-TEST_CASE("a link between two nodes at a quarter of its bandwidth is named, and tuning begins again, seeds 1 to 4",
+TEST_CASE("a link between two nodes at a quarter of its bandwidth is named, and tuning begins again, up to 4 seeds",
           "[simulation][faults]") {
   // Under some plans it moves steps by just the 8 % that count as a change.
   int noticed = 0, named = 0;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 3);
     input.scenario.drift.push_back({3000, "link", "inter_node", "n1", 0, 0.25, 0, "n2"});
     const Simulated job = run(input);
@@ -139,13 +139,13 @@ TEST_CASE("a link between two nodes at a quarter of its bandwidth is named, and 
     named += job.says("drift: what has changed: the link of node n1 to n2 is at ") ? 1 : 0;
   }
   CHECK(named == noticed);
-  CHECK(noticed >= 2);
+  CHECK(noticed >= usual_seeds(2));
 }
 
-TEST_CASE("a link's latency that has grown is named, and costs are taken with it, seeds 1 to 4",
+TEST_CASE("a link's latency that has grown is named, and costs are taken with it, up to 4 seeds",
           "[simulation][faults]") {
   int named = 0;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 3);
     input.scenario.drift.push_back({3000, "link", "inter_node", "", 0, 1, 0, "", 20'000});
     const Simulated job = run(input);
@@ -160,13 +160,13 @@ TEST_CASE("a link's latency that has grown is named, and costs are taken with it
     CHECK(job.says(" more for a message"));
     CHECK(job.says("), and the others as they are"));
   }
-  CHECK(named >= 3);
+  CHECK(named >= usual_seeds(3));
 }
 
-TEST_CASE("a device at half of its speed is named, and its costs are taken as probed, seeds 1 to 4",
+TEST_CASE("a device at half of its speed is named, and its costs are taken as probed, up to 4 seeds",
           "[simulation][faults]") {
   int named = 0;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 2);
     input.scenario.drift.push_back({3000, "device", "", "n0", 1, 0.5, 0, ""});
     const Simulated job = run(input);
@@ -178,13 +178,13 @@ TEST_CASE("a device at half of its speed is named, and its costs are taken as pr
     if (said)
       CHECK(job.says("all operators' on slow devices; until trials measure, they are taken as probed (device 1 at"));
   }
-  CHECK(named >= 3);
+  CHECK(named >= usual_seeds(3));
 }
 
 TEST_CASE(
-    "a second change soon after the job was tuned again is waited for until it may be tuned once more, seeds 1 to 4",
+    "a second change soon after the job was tuned again is waited for until it may be tuned once more, up to 4 seeds",
     "[simulation][faults]") {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed);
     input.job.trials.max_trials = 2;
     input.scenario.drift.push_back({1500, "device", "", "", 0, 0.5, 0, ""});
@@ -197,8 +197,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a lost node that joins again is offered, planned for and run on, seeds 1 to 4", "[simulation][faults]") {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+TEST_CASE("a lost node that joins again is offered, planned for and run on, up to 4 seeds", "[simulation][faults]") {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 3);
     input.job.trials.overhead = 1;
     input.scenario.drift.push_back({2000, "lost", "", "n1", 0, 1, 1e9, ""});
@@ -215,9 +215,10 @@ TEST_CASE("a lost node that joins again is offered, planned for and run on, seed
   }
 }
 
-TEST_CASE("a node that nobody knew takes the place of a lost one, with slower devices as they are probed, seeds 1 to 4",
-          "[simulation][faults]") {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+TEST_CASE(
+    "a node that nobody knew takes the place of a lost one, with slower devices as they are probed, up to 4 seeds",
+    "[simulation][faults]") {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 3);
     input.job.trials.overhead = 1;
     input.scenario.drift.push_back({1000, "joined", "", "n7", 0, 0.6, 0, ""});
@@ -231,9 +232,9 @@ TEST_CASE("a node that nobody knew takes the place of a lost one, with slower de
   }
 }
 
-TEST_CASE("a lost node that comes back as slower hardware is measured anew and tuned for, seeds 1 to 4",
+TEST_CASE("a lost node that comes back as slower hardware is measured anew and tuned for, up to 4 seeds",
           "[simulation][faults]") {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(4); ++seed) {
     SimulationInput input = small_input(seed, 3);
     input.job.trials.overhead = 1;
     input.scenario.drift.push_back({2000, "lost", "", "n1", 0, 0.5, 20, ""});

@@ -40,29 +40,29 @@ TEST_CASE("a simulated device has what the job's limit and the cluster both allo
   CHECK(verdict(1'400'000, 1'500'000) != verdict(0, 1'500'000));
 }
 
-TEST_CASE("simulated jobs end near the true best and adopt nothing worse, seeds 1 to 30", "[simulation]") {
+TEST_CASE("simulated jobs end near the true best and adopt nothing worse, up to 30 seeds", "[simulation]") {
   int near = 0;
   int false_adoptions = 0;
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(30); ++seed) {
     const Simulated done = run(small_input(seed));
     near += done.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
     false_adoptions += done.verdict["false_adoptions"].get<int>();
     CHECK(done.verdict["trials"].size() <= 8);
     CHECK(done.verdict["regret"].get<double>() >= 0);
   }
-  INFO(near << " of 30 within 2 %, " << false_adoptions << " false adoptions");
-  CHECK(near >= 27);
-  CHECK(false_adoptions <= 2);
+  INFO(near << " of " << usual_seeds(30) << " within 2 %, " << false_adoptions << " false adoptions");
+  CHECK(near >= usual_seeds(27));
+  CHECK(false_adoptions <= usual_seeds(2));
 }
 
 // Costs do not tell all of a plan, by as much as was measured on real machines (docs/simulation.md).
-TEST_CASE("intervals of predictions hold what they promise where costs do not tell all of a plan, seeds 1 to 60",
+TEST_CASE("intervals of predictions hold what they promise where costs do not tell all of a plan, up to 60 seeds",
           "[simulation]") {
   int measured = 0;
   int covered = 0;
   int near = 0;
   int false_adoptions = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(60); ++seed) {
     SimulationInput input = small_input(seed);
     input.scenario = {};
     const Simulated done = run(input);
@@ -71,13 +71,15 @@ TEST_CASE("intervals of predictions hold what they promise where costs do not te
     near += done.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
     false_adoptions += done.verdict["false_adoptions"].get<int>();
   }
-  INFO(covered << " of " << measured << " covered, " << near << " of 60 within 2 %, " << false_adoptions
-               << " false adoptions");
-  CHECK(measured >= 150);
-  CHECK(covered >= 0.93 * measured);
-  CHECK(covered <= 0.98 * measured);
-  CHECK(near >= 54);
-  CHECK(false_adoptions <= 2);
+  INFO(covered << " of " << measured << " covered, " << near << " of " << usual_seeds(60) << " within 2 %, "
+               << false_adoptions << " false adoptions");
+  CHECK(measured >= usual_seeds(150));
+  // Of half as many trials one is more than a hundredth.
+  const double margin = tuner::test::all_worlds() ? 0.025 : 0.04;
+  CHECK(covered >= (0.955 - margin) * measured);
+  CHECK(covered <= (0.955 + margin) * measured);
+  CHECK(near >= usual_seeds(54));
+  CHECK(false_adoptions <= usual_seeds(2));
 }
 
 TEST_CASE("the best plan by true costs is beside the time that no plan takes less than by them", "[simulation]") {
@@ -114,9 +116,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("trials that crash, hang or run out of memory are survived, seeds 1 to 20", "[simulation]") {
+TEST_CASE("trials that crash, hang or run out of memory are survived, up to 20 seeds", "[simulation]") {
   int failed = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(20); ++seed) {
     SimulationInput input = small_input(seed);
     input.scenario.change.crash = 0.3;
     input.scenario.change.hang = 0.2;
@@ -126,13 +128,13 @@ TEST_CASE("trials that crash, hang or run out of memory are survived, seeds 1 to
     CHECK((done.verdict["phase"] == "training" || done.verdict["phase"] == "finished"));
     for (const json& trial : done.verdict["trials"]) failed += trial["state"] == "failed" ? 1 : 0;
   }
-  CHECK(failed > 10);
+  CHECK(failed > usual_seeds(10));
 }
 
 // As slow as the first for longer than warm-up lasts at least, under each plan: the times alone end it too early.
-TEST_CASE("steps in which ranks prepare do not blur what trials measure, seeds 1 to 8", "[simulation]") {
+TEST_CASE("steps in which ranks prepare do not blur what trials measure, up to 8 seeds", "[simulation]") {
   int judged = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(8); ++seed) {
     SimulationInput input = small_input(seed);
     input.scenario.change.preparing_steps = 6;
     input.scenario.change.warmup_slowdown = 3;
@@ -147,7 +149,7 @@ TEST_CASE("steps in which ranks prepare do not blur what trials measure, seeds 1
     }
     CHECK(done.verdict["false_adoptions"].get<int>() == 0);
   }
-  CHECK(judged >= 8);
+  CHECK(judged >= usual_seeds(8));
 }
 
 TEST_CASE("a job that is left alone has no overhead, its own warm-up included", "[simulation]") {
@@ -173,10 +175,11 @@ TEST_CASE("a lost node comes back and the job goes on", "[simulation][brief]") {
   CHECK(done.verdict["phase"] == "training");
 }
 
-TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins again, seeds 1 to 8", "[simulation]") {
+TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins again, up to 8 seeds",
+          "[simulation]") {
   int noticed = 0;
   int near = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(8); ++seed) {
     SimulationInput input = small_input(seed);
     input.scenario.drift.push_back({1500, "device", "", "", 0, 0.6, 0, ""});
     const Simulated done = run(input);
@@ -193,15 +196,15 @@ TEST_CASE("a device that is throttled after tuning is noticed, and tuning begins
     CHECK(done.verdict["false_adoptions"].get<int>() <= 1);
   }
   INFO(noticed << " of 8 noticed, " << near << " near the best");
-  CHECK(noticed >= 7);
-  CHECK(near >= 7);
+  CHECK(noticed >= usual_seeds(7));
+  CHECK(near >= usual_seeds(7));
 }
 
-TEST_CASE("a device that is throttled in the middle of tuning is noticed, and tuning goes on, seeds 1 to 8",
+TEST_CASE("a device that is throttled in the middle of tuning is noticed, and tuning goes on, up to 8 seeds",
           "[simulation]") {
   int noticed = 0;
   int near = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(8); ++seed) {
     SimulationInput input = small_input(seed);
     input.job.trials.overhead = 1;
     input.scenario.drift.push_back({50, "device", "", "", 0, 0.5, 0, ""});
@@ -213,13 +216,13 @@ TEST_CASE("a device that is throttled in the middle of tuning is noticed, and tu
     near += done.verdict["regret"].get<double>() <= 0.02 ? 1 : 0;
   }
   INFO(noticed << " of 8 noticed, " << near << " near the best");
-  CHECK(noticed >= 7);
-  CHECK(near >= 7);
+  CHECK(noticed >= usual_seeds(7));
+  CHECK(near >= usual_seeds(7));
 }
 
-TEST_CASE("a device that recovers is seen by a look and used again, seeds 1 to 8", "[simulation]") {
+TEST_CASE("a device that recovers is seen by a look and used again, up to 8 seeds", "[simulation]") {
   int seen = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (int seed = 1; seed <= usual_seeds(8); ++seed) {
     SimulationInput input = small_input(seed);
     input.job.trials.overhead = 1;
     input.job.trials.look_every = std::chrono::seconds(5);
@@ -232,7 +235,7 @@ TEST_CASE("a device that recovers is seen by a look and used again, seeds 1 to 8
     seen += by_look || by_steps ? 1 : 0;
     CHECK(done.verdict["regret"].get<double>() <= 0.02);
   }
-  CHECK(seen == 8);
+  CHECK(seen == usual_seeds(8));
 }
 
 TEST_CASE("what a scenario may say is checked, with the place", "[simulation][brief]") {

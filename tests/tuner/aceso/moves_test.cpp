@@ -123,7 +123,7 @@ TEST_CASE("every move leads to a candidate of the space that validates") {
   }
   for (const PrimitiveRow& row : primitive_table()) {
     INFO(row.name);
-    const bool needs_further = row.primitive == Primitive::kDecRecompute;  // nothing is recomputed beyond need here
+    const bool needs_further = row.primitive == AcesoPrimitive::kDecRecompute;  // nothing is recomputed beyond need here
     CHECK((needs_further || applied[static_cast<std::size_t>(row.primitive)] > 0));
   }
 }

@@ -15,27 +15,27 @@ constexpr Trend kSame = Trend::kSame;
 constexpr Trend kUp = Trend::kUp;
 
 constexpr std::array<PrimitiveRow, 12> kTable{{
-    {Primitive::kIncOperators, "inc-op#", {kUp, kSame, kUp}},
-    {Primitive::kDecOperators, "dec-op#", {kDown, kSame, kDown}},
-    {Primitive::kIncMicrobatch, "inc-mbs", {kDown, kSame, kUp}},
-    {Primitive::kDecMicrobatch, "dec-mbs", {kUp, kSame, kDown}},
-    {Primitive::kIncDataParallel, "inc-dp", {kDown, kUp, kDown}},
-    {Primitive::kDecDataParallel, "dec-dp", {kUp, kDown, kUp}},
-    {Primitive::kIncTensorParallel, "inc-tp", {kDown, kUp, kDown}},
-    {Primitive::kDecTensorParallel, "dec-tp", {kUp, kDown, kUp}},
-    {Primitive::kIncRecompute, "inc-rc", {kUp, kSame, kDown}},
-    {Primitive::kDecRecompute, "dec-rc", {kDown, kSame, kUp}},
-    {Primitive::kIncSharding, "inc-sdp", {kSame, kUp, kDown}},
-    {Primitive::kDecSharding, "dec-sdp", {kSame, kDown, kUp}},
+    {AcesoPrimitive::kIncOperators, "inc-op#", {kUp, kSame, kUp}},
+    {AcesoPrimitive::kDecOperators, "dec-op#", {kDown, kSame, kDown}},
+    {AcesoPrimitive::kIncMicrobatch, "inc-mbs", {kDown, kSame, kUp}},
+    {AcesoPrimitive::kDecMicrobatch, "dec-mbs", {kUp, kSame, kDown}},
+    {AcesoPrimitive::kIncDataParallel, "inc-dp", {kDown, kUp, kDown}},
+    {AcesoPrimitive::kDecDataParallel, "dec-dp", {kUp, kDown, kUp}},
+    {AcesoPrimitive::kIncTensorParallel, "inc-tp", {kDown, kUp, kDown}},
+    {AcesoPrimitive::kDecTensorParallel, "dec-tp", {kUp, kDown, kUp}},
+    {AcesoPrimitive::kIncRecompute, "inc-rc", {kUp, kSame, kDown}},
+    {AcesoPrimitive::kDecRecompute, "dec-rc", {kDown, kSame, kUp}},
+    {AcesoPrimitive::kIncSharding, "inc-sdp", {kSame, kUp, kDown}},
+    {AcesoPrimitive::kDecSharding, "dec-sdp", {kSame, kDown, kUp}},
 }};
 
-void change_recompute(const PlanSpace& space, const Candidate& from, std::int32_t stage, Primitive primitive,
+void change_recompute(const PlanSpace& space, const Candidate& from, std::int32_t stage, AcesoPrimitive primitive,
                       std::vector<Move>& moves) {
   if (!space.knobs.recompute || space.derived_recompute) return;
   const std::int32_t operators = from.stages[stage].end - from.begin_of(static_cast<std::size_t>(stage));
   for (const std::int32_t amount : {1, 2, 4}) {
     const std::int32_t further =
-        from.stages[stage].further + (primitive == Primitive::kIncRecompute ? amount : -amount);
+        from.stages[stage].further + (primitive == AcesoPrimitive::kIncRecompute ? amount : -amount);
     if (further < 0 || further > operators) continue;
     Candidate result = from;
     result.stages[stage].further = further;
@@ -45,23 +45,23 @@ void change_recompute(const PlanSpace& space, const Candidate& from, std::int32_
 
 // kIncOperators never relieves its own stage: it is a partner's part, or a spare stage's offer.
 void apply(Evaluator& evaluator, const Candidate& from, const Load& load, std::int32_t stage, Resource resource,
-           Primitive primitive, std::vector<Move>& moves) {
+           AcesoPrimitive primitive, std::vector<Move>& moves) {
   switch (primitive) {
-    case Primitive::kIncOperators:
+    case AcesoPrimitive::kIncOperators:
       break;
-    case Primitive::kDecOperators:
+    case AcesoPrimitive::kDecOperators:
       give_operators(evaluator.space(), from, load.partners(stage, resource), stage, moves);
       break;
-    case Primitive::kIncMicrobatch:
-    case Primitive::kDecMicrobatch:
+    case AcesoPrimitive::kIncMicrobatch:
+    case AcesoPrimitive::kDecMicrobatch:
       change_microbatch(evaluator, from, primitive, moves);
       break;
-    case Primitive::kIncRecompute:
-    case Primitive::kDecRecompute:
+    case AcesoPrimitive::kIncRecompute:
+    case AcesoPrimitive::kDecRecompute:
       change_recompute(evaluator.space(), from, stage, primitive, moves);
       break;
-    case Primitive::kIncSharding:
-    case Primitive::kDecSharding:
+    case AcesoPrimitive::kIncSharding:
+    case AcesoPrimitive::kDecSharding:
       change_sharding(evaluator, from, stage, primitive, moves);
       break;
     default:
@@ -99,8 +99,8 @@ std::vector<std::int32_t> receivers(const std::vector<std::int32_t>& partners, s
 
 // The stages between pass on as many as they get.
 std::vector<Partner> relay(std::int32_t stage, std::int32_t partner) {
-  std::vector<Partner> of{{partner, Primitive::kIncOperators}};
-  if (!is_neighbour(stage, partner)) of.push_back({stage + (partner > stage ? 1 : -1), Primitive::kDecOperators});
+  std::vector<Partner> of{{partner, AcesoPrimitive::kIncOperators}};
+  if (!is_neighbour(stage, partner)) of.push_back({stage + (partner > stage ? 1 : -1), AcesoPrimitive::kDecOperators});
   return of;
 }
 
@@ -110,7 +110,7 @@ std::span<const PrimitiveRow> primitive_table() {
   return kTable;
 }
 
-const char* name_of(Primitive primitive) {
+const char* name_of(AcesoPrimitive primitive) {
   return kTable[static_cast<std::size_t>(primitive)].name;
 }
 
@@ -120,7 +120,7 @@ std::vector<Move> eligible_moves(Evaluator& evaluator, const Candidate& from, co
   for (const PrimitiveRow& row : primitive_table()) {
     if (row.trends[static_cast<std::size_t>(resource)] != Trend::kDown) continue;
     // Where everything fits, memory is relieved to recompute less.
-    if (load.fits && row.primitive == Primitive::kIncRecompute) continue;
+    if (load.fits && row.primitive == AcesoPrimitive::kIncRecompute) continue;
     apply(evaluator, from, load, stage, resource, row.primitive, moves);
   }
   return moves;
@@ -129,23 +129,24 @@ std::vector<Move> eligible_moves(Evaluator& evaluator, const Candidate& from, co
 std::vector<Move> spare_moves(const Evaluator& evaluator, const Candidate& from, std::int32_t stage) {
   std::vector<Move> moves;
   take_operators(evaluator.space(), from, stage, moves);
-  change_recompute(evaluator.space(), from, stage, Primitive::kDecRecompute, moves);
+  change_recompute(evaluator.space(), from, stage, AcesoPrimitive::kDecRecompute, moves);
   return moves;
 }
 
 void attach_recompute(Evaluator& evaluator, const Candidate& from, Move& move) {
-  if (move.primitive == Primitive::kIncRecompute || move.primitive == Primitive::kDecRecompute) return;
+  if (move.primitive == AcesoPrimitive::kIncRecompute || move.primitive == AcesoPrimitive::kDecRecompute) return;
   for (std::size_t s = 0; s < from.stages.size(); ++s) {
     const std::int32_t before = recomputed_operators(evaluator, from, s);
     const std::int32_t after = recomputed_operators(evaluator, move.result, s);
     if (after == before) continue;
-    const Primitive primitive = after > before ? Primitive::kIncRecompute : Primitive::kDecRecompute;
+    const AcesoPrimitive primitive = after > before ? AcesoPrimitive::kIncRecompute : AcesoPrimitive::kDecRecompute;
     move.partners.push_back({static_cast<std::int32_t>(s), primitive, std::abs(after - before)});
   }
 }
 
 std::string move_text(const Move& move) {
-  const bool whole_plan = move.primitive == Primitive::kIncMicrobatch || move.primitive == Primitive::kDecMicrobatch;
+  const bool whole_plan =
+      move.primitive == AcesoPrimitive::kIncMicrobatch || move.primitive == AcesoPrimitive::kDecMicrobatch;
   std::string text = name_of(move.primitive);
   if (whole_plan) {
     text += " to " + std::to_string(move.amount);
@@ -188,7 +189,7 @@ void give_operators(const PlanSpace& space, const Candidate& from, const std::ve
     for (const std::int32_t amount : kAmounts) {
       Candidate result = from;
       if (!shift_operators(space, stage, partner, amount, result)) break;
-      moves.push_back({Primitive::kDecOperators, stage, amount, relay(stage, partner), false, std::move(result)});
+      moves.push_back({AcesoPrimitive::kDecOperators, stage, amount, relay(stage, partner), false, std::move(result)});
     }
   }
 }
@@ -200,8 +201,8 @@ void take_operators(const PlanSpace& space, const Candidate& from, std::int32_t 
     for (const std::int32_t amount : kTaken) {
       Candidate result = from;
       if (!shift_operators(space, giver, stage, amount, result)) break;
-      const std::vector<Partner> partners{{giver, Primitive::kDecOperators}};
-      moves.push_back({Primitive::kIncOperators, stage, amount, partners, false, std::move(result)});
+      const std::vector<Partner> partners{{giver, AcesoPrimitive::kDecOperators}};
+      moves.push_back({AcesoPrimitive::kIncOperators, stage, amount, partners, false, std::move(result)});
     }
   }
 }

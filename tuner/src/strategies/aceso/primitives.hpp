@@ -16,7 +16,7 @@
 
 namespace trimtab::tuner {
 
-enum class Primitive : std::uint8_t {
+enum class AcesoPrimitive : std::uint8_t {
   kIncOperators,
   kDecOperators,
   kIncMicrobatch,
@@ -34,24 +34,24 @@ enum class Primitive : std::uint8_t {
 enum class Trend : std::int8_t { kDown = -1, kSame = 0, kUp = 1 };
 
 struct PrimitiveRow {
-  Primitive primitive;
+  AcesoPrimitive primitive;
   const char* name;
   std::array<Trend, kResources> trends;  // computation, communication, memory of the stage that it is applied to
 };
 
 [[nodiscard]] std::span<const PrimitiveRow> primitive_table();
-[[nodiscard]] const char* name_of(Primitive primitive);
+[[nodiscard]] const char* name_of(AcesoPrimitive primitive);
 
 // What a primitive needed elsewhere: a partner stage and its primitive.
 struct Partner {
   std::int32_t stage = 0;
-  Primitive primitive = Primitive::kIncOperators;
+  AcesoPrimitive primitive = AcesoPrimitive::kIncOperators;
   std::int32_t amount = 0;  // recomputed operators; 0 where the move's own amount says it
 };
 
 // One applied primitive.
 struct Move {
-  Primitive primitive = Primitive::kDecOperators;
+  AcesoPrimitive primitive = AcesoPrimitive::kDecOperators;
   std::int32_t stage = 0;
   std::int32_t amount = 1;  // operators, devices, recomputed operators; the new microbatch or degree
   std::vector<Partner> partners;

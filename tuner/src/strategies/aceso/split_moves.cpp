@@ -58,13 +58,13 @@ void with_several_partners(const PlanSpace& space, const Candidate& from, const 
   if (rest == 0 && change.size() > 2) changes.push_back(std::move(change));
 }
 
-bool is_tensor(Primitive primitive) {
-  return primitive == Primitive::kIncTensorParallel || primitive == Primitive::kDecTensorParallel;
+bool is_tensor(AcesoPrimitive primitive) {
+  return primitive == AcesoPrimitive::kIncTensorParallel || primitive == AcesoPrimitive::kDecTensorParallel;
 }
 
-bool is_inc(Primitive primitive) {
-  return primitive == Primitive::kIncTensorParallel || primitive == Primitive::kIncDataParallel ||
-         primitive == Primitive::kIncMicrobatch || primitive == Primitive::kIncSharding;
+bool is_inc(AcesoPrimitive primitive) {
+  return primitive == AcesoPrimitive::kIncTensorParallel || primitive == AcesoPrimitive::kIncDataParallel ||
+         primitive == AcesoPrimitive::kIncMicrobatch || primitive == AcesoPrimitive::kIncSharding;
 }
 
 bool allowed_devices(const PlanSpace& space, const Candidate& candidate) {
@@ -106,17 +106,17 @@ bool better(const StagePrice& a, const StagePrice& b) {
 }
 
 // What happened to a partner, in the table's words.
-Primitive partner_primitive(const CandidateStage& before, const CandidateStage& after) {
+AcesoPrimitive partner_primitive(const CandidateStage& before, const CandidateStage& after) {
   const bool more = after.devices > before.devices;
   if (after.split.dp == before.split.dp && after.split.tp != before.split.tp) {
-    return more ? Primitive::kIncTensorParallel : Primitive::kDecTensorParallel;
+    return more ? AcesoPrimitive::kIncTensorParallel : AcesoPrimitive::kDecTensorParallel;
   }
-  return more ? Primitive::kIncDataParallel : Primitive::kDecDataParallel;
+  return more ? AcesoPrimitive::kIncDataParallel : AcesoPrimitive::kDecDataParallel;
 }
 
 class SplitChanges {
  public:
-  SplitChanges(Evaluator& evaluator, const Candidate& from, std::int32_t stage, Primitive primitive)
+  SplitChanges(Evaluator& evaluator, const Candidate& from, std::int32_t stage, AcesoPrimitive primitive)
       : evaluator_(evaluator), from_(from), stage_(stage), primitive_(primitive) {}
 
   void with_partners(const std::vector<std::int32_t>& partners, std::vector<Move>& moves) {
@@ -171,16 +171,17 @@ class SplitChanges {
     return allowed_splits(evaluator_.space(), evaluator_.model(), result.microbatch, own);
   }
 
-  [[nodiscard]] Primitive counterpart() const {
-    if (primitive_ == Primitive::kIncDataParallel) return Primitive::kDecTensorParallel;
-    if (primitive_ == Primitive::kDecDataParallel) return Primitive::kIncTensorParallel;
-    return primitive_ == Primitive::kIncTensorParallel ? Primitive::kDecDataParallel : Primitive::kIncDataParallel;
+  [[nodiscard]] AcesoPrimitive counterpart() const {
+    if (primitive_ == AcesoPrimitive::kIncDataParallel) return AcesoPrimitive::kDecTensorParallel;
+    if (primitive_ == AcesoPrimitive::kDecDataParallel) return AcesoPrimitive::kIncTensorParallel;
+    return primitive_ == AcesoPrimitive::kIncTensorParallel ? AcesoPrimitive::kDecDataParallel
+                                                            : AcesoPrimitive::kIncDataParallel;
   }
 
   Evaluator& evaluator_;
   const Candidate& from_;
   std::int32_t stage_;
-  Primitive primitive_;
+  AcesoPrimitive primitive_;
 };
 
 }  // namespace
@@ -272,14 +273,15 @@ bool set_microbatch(Evaluator& evaluator, std::int32_t microbatch, Candidate& ca
 }
 
 void change_split(Evaluator& evaluator, const Candidate& from, const std::vector<std::int32_t>& partners,
-                  std::int32_t stage, Primitive primitive, std::vector<Move>& moves) {
+                  std::int32_t stage, AcesoPrimitive primitive, std::vector<Move>& moves) {
   if (is_tensor(primitive) && evaluator.space().tensor_parallel.size() < 2) return;
   SplitChanges changes(evaluator, from, stage, primitive);
   changes.with_partners(partners, moves);
   changes.inside(moves);
 }
 
-void change_microbatch(Evaluator& evaluator, const Candidate& from, Primitive primitive, std::vector<Move>& moves) {
+void change_microbatch(Evaluator& evaluator, const Candidate& from, AcesoPrimitive primitive,
+                       std::vector<Move>& moves) {
   for (const std::int32_t value : evaluator.space().microbatches) {
     if (value == from.microbatch || (value > from.microbatch) != is_inc(primitive)) continue;
     Candidate kept = from;
@@ -292,7 +294,7 @@ void change_microbatch(Evaluator& evaluator, const Candidate& from, Primitive pr
   }
 }
 
-void change_sharding(Evaluator& evaluator, const Candidate& from, std::int32_t stage, Primitive primitive,
+void change_sharding(Evaluator& evaluator, const Candidate& from, std::int32_t stage, AcesoPrimitive primitive,
                      std::vector<Move>& moves) {
   const PlanSpace& space = evaluator.space();
   const CandidateStage& own = from.stages[stage];

@@ -35,9 +35,9 @@ void choose_best(Evaluator& evaluator, std::int32_t stage, const std::vector<Can
 
 // inc-dp, dec-dp, inc-tp, dec-tp: with partner stages, and inside the stage against the other kind.
 void change_split(Evaluator& evaluator, const Candidate& from, const std::vector<std::int32_t>& partners,
-                  std::int32_t stage, Primitive primitive, std::vector<Move>& moves);
-void change_microbatch(Evaluator& evaluator, const Candidate& from, Primitive primitive, std::vector<Move>& moves);
-void change_sharding(Evaluator& evaluator, const Candidate& from, std::int32_t stage, Primitive primitive,
+                  std::int32_t stage, AcesoPrimitive primitive, std::vector<Move>& moves);
+void change_microbatch(Evaluator& evaluator, const Candidate& from, AcesoPrimitive primitive, std::vector<Move>& moves);
+void change_sharding(Evaluator& evaluator, const Candidate& from, std::int32_t stage, AcesoPrimitive primitive,
                      std::vector<Move>& moves);
 
 }  // namespace trimtab::tuner

@@ -54,8 +54,8 @@ class Alleviation {
   static constexpr int kFruitless = 6;                         // iterations without progress before the end
   static constexpr std::size_t kUnexplored = 256;
   static bool moves_operators(const Move& move) {
-    return move.primitive == Primitive::kIncOperators || move.primitive == Primitive::kDecOperators ||
-           move.primitive == Primitive::kIncRecompute || move.primitive == Primitive::kDecRecompute;
+    return move.primitive == AcesoPrimitive::kIncOperators || move.primitive == AcesoPrimitive::kDecOperators ||
+           move.primitive == AcesoPrimitive::kIncRecompute || move.primitive == AcesoPrimitive::kDecRecompute;
   }
 
   struct Hop {
