@@ -2,10 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "file_status.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -32,7 +33,7 @@ bool size_and_seal(int descriptor, std::size_t bytes) {
 OwnedDescriptor OwnedDescriptor::adopt(int descriptor) {
   OwnedDescriptor owned;
   struct stat status {};
-  if (descriptor < 0 || fstat(descriptor, &status) != 0) return owned;
+  if (descriptor < 0 || !read_status(descriptor, status)) return owned;
   owned.descriptor_ = descriptor;
   owned.device_ = status.st_dev;
   owned.inode_ = status.st_ino;
@@ -41,7 +42,7 @@ OwnedDescriptor OwnedDescriptor::adopt(int descriptor) {
 
 int OwnedDescriptor::get() const {
   struct stat status {};
-  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) return -1;
+  if (descriptor_ < 0 || !read_status(descriptor_, status)) return -1;
   return status.st_dev == device_ && status.st_ino == inode_ ? descriptor_ : -1;
 }
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <new>
@@ -90,7 +91,7 @@ ThreadState* ThreadStates::current() {
     release(*state);
     return nullptr;
   }
-  state->thread = static_cast<std::uint32_t>(gettid());
+  state->thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
   return state;
 }
 
@@ -123,7 +124,7 @@ void ThreadStates::reset_after_fork() {
     clear_ranges(*state);
     state->taken.store(state == own, std::memory_order_relaxed);
   }
-  if (own != nullptr) own->thread = static_cast<std::uint32_t>(gettid());
+  if (own != nullptr) own->thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
 }
 
 std::uint64_t OpenTable::start(const ClosedRange& range, std::uint32_t thread) {

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "file_status.hpp"
+
 namespace trimtab::nccl {
 
 namespace {
@@ -60,7 +62,7 @@ LoadedTable open_copy(int file, void* memory, std::size_t bytes, std::uint64_t i
 
 LoadedTable read_table(int file, std::uint64_t id) {
   struct stat status {};
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return fault("it is no file");
+  if (!inject::read_status(file, status) || !S_ISREG(status.st_mode)) return fault("it is no file");
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (status.st_size <= 0 || bytes > kMostBytes) return fault(fault_text(TableFault::kSize));
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

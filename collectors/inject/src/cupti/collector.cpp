@@ -64,7 +64,6 @@ constinit Collector collector;
 bool FlushThread::start(Turn turn, void* context) {
   turn_ = turn;
   context_ = context;
-  if (sem_init(&wake_, 0, 0) != 0 || sem_init(&done_, 0, 0) != 0) return false;
   stopping_.store(false, std::memory_order_relaxed);
   sigset_t all;
   sigset_t before;
@@ -80,7 +79,7 @@ bool FlushThread::start(Turn turn, void* context) {
 bool FlushThread::stop(std::uint64_t patience_ns) {
   stopping_.store(true, std::memory_order_release);
   wake();
-  return wait(done_, read_clock_ns(CLOCK_MONOTONIC) + patience_ns);
+  return done_.wait(read_clock_ns(CLOCK_MONOTONIC) + patience_ns);
 }
 
 void* FlushThread::main(void* self) {
@@ -90,20 +89,9 @@ void* FlushThread::main(void* self) {
 }
 
 void FlushThread::run() {
-  while (!stopping_.load(std::memory_order_acquire)) {
-    wait(wake_, turn_(context_, false));
-    while (sem_trywait(&wake_) == 0) continue;  // one turn for all who called
-  }
+  while (!stopping_.load(std::memory_order_acquire)) wake_.wait(turn_(context_, false));
   turn_(context_, true);
-  sem_post(&done_);
-}
-
-bool FlushThread::wait(sem_t& semaphore, std::uint64_t until_ns) {
-  const timespec until{static_cast<time_t>(until_ns / kSecondNs), static_cast<long>(until_ns % kSecondNs)};
-  for (;;) {
-    if (sem_clockwait(&semaphore, CLOCK_MONOTONIC, &until) == 0) return true;
-    if (errno != EINTR) return false;
-  }
+  done_.wake();
 }
 
 void LossWindow::open(Session& session, const char* reason, std::uint64_t since_ns) {
