@@ -190,6 +190,7 @@ wire::StepParts read_parts(Fields& f) {
   parts.set_optimizer_ns(f.integer_or("optimizer_ns", 0, 0));
   parts.set_communication_ns(f.integer_or("communication_ns", 0, 0));
   parts.set_aside_ns(f.integer_or("aside_ns", 0, 0));
+  if (const std::int64_t stolen = f.integer_or("stolen_ns", -1, 0); stolen >= 0) parts.set_stolen_ns(stolen);
   return parts;
 }
 

@@ -187,8 +187,14 @@ CardStep card_step(const wire::Step& told) {
   step.peak_bytes = told.peak_bytes();
   if (!told.has_parts()) return step;
   const wire::StepParts& parts = told.parts();
-  step.parts = CardParts{parts.data_ns(),      parts.forward_ns(),       parts.backward_ns(), parts.recompute_ns(),
-                         parts.optimizer_ns(), parts.communication_ns(), parts.aside_ns()};
+  step.parts = CardParts{.data_ns = parts.data_ns(),
+                         .forward_ns = parts.forward_ns(),
+                         .backward_ns = parts.backward_ns(),
+                         .recompute_ns = parts.recompute_ns(),
+                         .optimizer_ns = parts.optimizer_ns(),
+                         .communication_ns = parts.communication_ns(),
+                         .stolen_ns = parts.has_stolen_ns() ? parts.stolen_ns() : -1,
+                         .aside_ns = parts.aside_ns()};
   return step;
 }
 

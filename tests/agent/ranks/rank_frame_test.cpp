@@ -80,14 +80,18 @@ TEST_CASE("a rank that its user launched says so, and what its steps went into")
   CHECK(hello.launch == 2);
   CHECK_FALSE(parsed<HelloFrame>(R"({"type":"hello","version":1,"pid":1,"rank":-1,"epoch":0,"step":0})").watched);
   const auto step = parsed<wire::Step>(
-      R"({"type":"step","step":1,"epoch":0,"wall_ns":100,"parts":{"data_ns":1,"forward_ns":2,"backward_ns":3,"recompute_ns":4,"optimizer_ns":5,"communication_ns":6,"aside_ns":7},"microbatches":8,"count":9,"tokens":10})");
+      R"({"type":"step","step":1,"epoch":0,"wall_ns":100,"parts":{"data_ns":1,"forward_ns":2,"backward_ns":3,"recompute_ns":4,"optimizer_ns":5,"communication_ns":6,"aside_ns":7,"stolen_ns":0},"microbatches":8,"count":9,"tokens":10})");
   CHECK(step.parts().data_ns() == 1);
   CHECK(step.parts().recompute_ns() == 4);
   CHECK(step.parts().aside_ns() == 7);
+  CHECK(step.parts().has_stolen_ns());
   CHECK(step.microbatches() == 8);
   CHECK(step.count() == 9);
   CHECK(step.tokens() == 10);
   CHECK_FALSE(parsed<wire::Step>(R"({"type":"step","step":1,"epoch":0,"wall_ns":100})").has_parts());
+  CHECK_FALSE(parsed<wire::Step>(R"({"type":"step","step":1,"epoch":0,"wall_ns":100,"parts":{"data_ns":1}})")
+                  .parts()
+                  .has_stolen_ns());
 }
 
 TEST_CASE("facts are passed on as far as they are known, and as they must be") {

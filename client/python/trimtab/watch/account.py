@@ -19,17 +19,16 @@ _STALE = {
 
 
 class ThreadStolen:
-    """A clock of the thread that made it, which runs while that is ready to run but has no CPU, in nanoseconds. Linux."""
+    """A clock of the thread that made it, which runs while that is ready to run but has no CPU, in nanoseconds. Linux.
+
+    Its descriptor stays open: by its end the number may be another file's of the job.
+    """
 
     def __init__(self):
         self._descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
 
     def __call__(self):
         return int(os.pread(self._descriptor, 64, 0).split()[1])
-
-    def __del__(self):
-        if hasattr(self, "_descriptor"):
-            os.close(self._descriptor)
 
 
 def thread_stolen():
@@ -146,9 +145,16 @@ class Account:
         self._ns[part] += now - self._since
         self._since = now
         if self._stolen is not None:
+            self._count_stolen(part)
+
+    def _count_stolen(self, part):
+        try:
             stolen = self._stolen()
-            self._stolen_ns[part] += stolen - self._stolen_since
-            self._stolen_since = stolen
+        except (OSError, ValueError, IndexError):  # The job has closed what it has not opened.
+            self._stolen = None
+            return
+        self._stolen_ns[part] += max(0, stolen - self._stolen_since)
+        self._stolen_since = stolen
 
     def _current(self, following):
         """The open part. Between two of them, what lies right before a backward pass is the rest of the forward pass (the

@@ -1,15 +1,17 @@
 """What this rank trains, on what and how: the frame `facts` of docs/protocols.md. Told when it changes."""
+import sys
 import time
 
 from . import backward, shapes, tree
 from .layers import layers
+from .links import Links
 from .loaders import batches
 from .memory import memory
 from .modules import modules
 from .recomputation import repeated
 from .session import outer, session
 
-_EVERY_S = 5.0  # How often it is looked at again.
+_EVERY_S = 2.0  # How often it is looked at again.
 _MEMORY_EVERY_S = 1.0
 _STARTS = 3  # Steps until modules are looked at for the last time.
 
@@ -22,6 +24,7 @@ class Facts:
         self._told = None
         self._next = self._next_memory = 0.0
         self.memory = {}
+        self._links = None
 
     def made_with(self, framework):
         self.by_framework["framework"] = outer(framework, self.by_framework.get("framework"))
@@ -31,6 +34,7 @@ class Facts:
         self._steps += 1
         if self._steps == 1:
             self._look(modules.find())
+            self._links = _links()
         elif self._steps <= _STARTS:
             modules.look_further()
             shapes.stepped(modules)
@@ -61,12 +65,14 @@ class Facts:
             facts["compiled"] = True
         if batches.sequence_length:
             facts["sequence_length"] = batches.sequence_length
+        links = self._links.sample() if self._links is not None else []
+        if links:
+            facts["links"] = links
         facts.update(_accumulation())
         facts.update(self.by_framework)
         if facts != self._told:
             self._told = facts
             session.client.facts(facts)
-
 
     def peak(self):
         used = self.memory.get("memory_used_bytes")
@@ -76,6 +82,16 @@ class Facts:
 facts = Facts()
 stepped = facts.stepped
 session.collect(facts.peak)
+
+
+def _links():
+    """Of the ranks' own connections, counted from now on; None where this is the only rank."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    links = Links()
+    links.sample()
+    return links
 
 
 def _accumulation():
