@@ -112,8 +112,10 @@ TEST_CASE("transcript of a node that is waited for, and of one that is slow and 
 TEST_CASE("transcript of a restarted elastic job that loses a node in a trial's launch", "[transcripts]") {
   Job job = elastic_job();
   job.delivery = Delivery::kRestart;
+  job.allow_restarts = true;
   TuningState state = trained_state(job, 3);
   state.phase = Phase::kTrials;
+  state.stops.saves_at_stop = true;
   state.hardware.probed_plan_hash = "all";
   RecordedMachine machine("spare-in-restarted-trial", state,
                           {{SearchFor::kSpare, {"spare", 50}}, {SearchFor::kJob, {"faster", 50}}});
