@@ -124,7 +124,7 @@ TEST_CASE("a watched job's card is made of what its ranks tell, and kept", "[wat
   json card = json::parse(world.jobs.find("train")->card_json());
   CHECK(card["schema"] == "trimtab.card/1");
   CHECK(card["ranks"] == 2);
-  CHECK(card["step_ms"]["median"] == Approx(10));
+  CHECK(card["step_ms"]["median"].get<double>() == Approx(10));
   world.exited(1, 0);
   world.exited(2, 1);
   world.jobs.tick();

@@ -128,6 +128,24 @@ TEST_CASE("a watched job is finished when all its ranks have ended well", "[watc
   CHECK(one.state().failure.empty());
 }
 
+TEST_CASE("a rank that was quicker than the others came does not end the job", "[watching]") {
+  Watched one;
+  one.rank(0);
+  one.tell(0, RankExited{0, 0, ""});
+  CHECK(one.state().phase == Phase::kWaiting);
+  SECTION("they come") {
+    one.rank(1);
+    CHECK(one.state().phase == Phase::kTraining);
+    one.tell(1, RankExited{0, 0, ""});
+  }
+  SECTION("they do not") {
+    one.pass(31 * kSecond);
+    CHECK(one.state().phase == Phase::kTraining);
+    one.pass(kSecond);
+  }
+  CHECK(one.state().phase == Phase::kFinished);
+}
+
 TEST_CASE("a rank that ended badly ends the job after a minute, in which its launcher may start it again",
           "[watching]") {
   Watched one;

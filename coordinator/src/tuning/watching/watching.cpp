@@ -149,9 +149,10 @@ void Watching::ended(std::int32_t number, bool clean, const std::string& how) {
   expect_the_living();
 }
 
-// One that ended badly may be restarted by its launcher.
+// One that ended badly may be restarted by its launcher. Where the first were quick the others are still to come.
 Next Watching::end() {
-  if (!all_ended()) return {};
+  const bool is_gathering = m_.state.phase == Phase::kWaiting;
+  if (!all_ended() || is_gathering) return {};
   const std::string how = how_it_ended();
   if (how.empty()) return {Next::kRanksEnded};
   return m_.now.monotonic - ended_at_ >= kRestarting ? Next{Next::kFail, how} : Next{};
