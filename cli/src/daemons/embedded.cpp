@@ -156,7 +156,7 @@ class Bringer {
   Status begin_alone() {
     TRIMTAB_TRY_STATUS(make_tokens());
     TRIMTAB_TRY_STATUS(start_coordinator());
-    return end_noted_jobs(options_.state, state_.port);
+    return end_noted_jobs(options_.state, state_);
   }
 
   // Tokens and certificates are there; the coordinator is, too, where another node has started it.

@@ -20,9 +20,10 @@ std::string note_path(const std::string& state_directory) {
   return state_directory + "/jobs-ended-by-down";
 }
 
+// A watched job is its user's: it is not ended with the daemons.
 Result<std::vector<api::JobSummary>> running_jobs(const CoordinatorClient& client) {
   TRIMTAB_TRY(auto cluster, client.read<api::ClusterStatus>("/v1/status"));
-  std::erase_if(cluster.jobs, [](const api::JobSummary& job) { return !job.active || is_halted(job); });
+  std::erase_if(cluster.jobs, [](const auto& job) { return !job.active || job.watched || is_halted(job); });
   return cluster.jobs;
 }
 
@@ -54,7 +55,7 @@ std::string words(const api::JobSummary& job) {
 }  // namespace
 
 std::vector<std::string> end_jobs(const std::string& state_directory, const UpState& state, const Clock& clock) {
-  const CoordinatorClient client(embedded_address(state_directory, state.port));
+  const CoordinatorClient client(embedded_address(state_directory, state));
   const bool is_up = !state.processes.empty() && is_alive(state.processes.front().identity);
   const auto jobs = is_up ? running_jobs(client) : unavailable("no coordinator is up");
   std::vector<std::string> ended;
@@ -67,9 +68,9 @@ std::vector<std::string> end_jobs(const std::string& state_directory, const UpSt
   return ended;
 }
 
-Status end_noted_jobs(const std::string& state_directory, std::uint16_t port) {
+Status end_noted_jobs(const std::string& state_directory, const UpState& state) {
   if (!is_there(note_path(state_directory))) return {};
-  const CoordinatorClient client(embedded_address(state_directory, port));
+  const CoordinatorClient client(embedded_address(state_directory, state));
   TRIMTAB_TRY(const std::vector<api::JobSummary> jobs, running_jobs(client));
   TRIMTAB_TRY_STATUS(stop_each(client, jobs));
   remove_if_there(note_path(state_directory));

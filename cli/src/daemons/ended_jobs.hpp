@@ -19,6 +19,6 @@ namespace trimtab::cli {
 
 // Of a coordinator that has just been started and has no agents yet: what was noted is over before anything is
 // launched.
-[[nodiscard]] Status end_noted_jobs(const std::string& state_directory, std::uint16_t port);
+[[nodiscard]] Status end_noted_jobs(const std::string& state_directory, const UpState& state);
 
 }  // namespace trimtab::cli

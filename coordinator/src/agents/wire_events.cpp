@@ -193,8 +193,8 @@ CardStep card_step(const wire::Step& told) {
                          .recompute_ns = parts.recompute_ns(),
                          .optimizer_ns = parts.optimizer_ns(),
                          .communication_ns = parts.communication_ns(),
-                         .stolen_ns = parts.has_stolen_ns() ? parts.stolen_ns() : -1,
-                         .aside_ns = parts.aside_ns()};
+                         .aside_ns = parts.aside_ns(),
+                         .stolen_ns = parts.has_stolen_ns() ? parts.stolen_ns() : -1};
   return step;
 }
 

@@ -66,7 +66,7 @@ JobRun::~JobRun() {
 
 // From its placement to its end, halted too: it may go on. What a scheduler starts is on the scheduler's devices.
 void JobRun::hold_devices() {
-  const bool holds = active() && state().job.submit.empty() && !state().job.watched;
+  const bool holds = active() && state().job.submit.empty() && !state().watched;
   services_.members.hold(run_, name(), holds ? state().nodes : std::vector<NodeShare>{});
 }
 

@@ -135,7 +135,7 @@ Next Watching::handle(const FromRank& from) {
     if (const auto whole = m_.assembly.add(from.rank, *step)) take(*whole);
   }
   if (const auto* const exited = std::get_if<RankExited>(&from.news)) {
-    ended(from.rank, exited->exit_code == 0 && exited->signal == 0, describe_end(from.rank, *exited));
+    ended(from.rank, exited->exit_code == 0 && exited->signal == 0, describe_end(from.rank, *exited, m_.state.node_of(from.rank)));
     return end();
   }
   return {};
