@@ -8,13 +8,14 @@ import pty
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from installation import BUILD, ROOT, TRIMTAB, is_dead, kill_hard, state_of, wait_until
+from installation import BUILD, ROOT, TRIMTAB, free_port, is_dead, kill_hard, state_of, wait_until
 
 READABLE = all(folder.stat().st_mode & 0o005 == 0o005 for folder in [ROOT, *ROOT.parents, BUILD / "bin"])
 NOBODY = 20005
@@ -360,6 +361,47 @@ class Bare(RunTest):
 
     def test_where_it_is_switched_off(self):
         self.bare("TRIMTAB=0", TRIMTAB="0")
+
+
+@unittest.skipUnless(shutil.which("torchrun", path="/usr/bin"), "Debian's python3-torch is not installed")
+class Card(RunTest):
+    """A plain PyTorch job of two ranks, which knows nothing of Trimtab."""
+
+    JOB = pathlib.Path(__file__).parent / "watched_jobs" / "job.py"
+
+    def train(self, *flags, seconds=8, **environment):
+        self.log = self.directory / "steps.log"
+        return self.run_it("/usr/bin/torchrun", "--nproc_per_node", 2, "--master_port", free_port(), self.JOB, "--seconds", seconds, "--log",
+                           self.log, flags=flags, environment={**self.environment, **environment})
+
+    def test_the_card_comes_at_the_end_and_its_step_is_that_of_the_scripts_own_log(self):
+        begun = time.monotonic()
+        done = self.train("--out", "out dir")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(time.monotonic() - begun, 60)
+        card = json.loads((self.directory / "out dir" / "card.json").read_text())
+        self.assertEqual((card["schema"], card["job"], card["ranks"]), ("trimtab.card/1", "job", 2), done.stderr)
+        own = statistics.median(float(line) for line in self.log.read_text().split()[5:])
+        self.assertAlmostEqual(card["step_ms"]["median"] / own, 1, delta=0.05)
+        text = (self.directory / "out dir" / "card.txt").read_text()
+        self.assertIn(text.strip(), done.stderr)
+        self.assertNotIn("trimtab", done.stdout)
+
+    def test_the_cards_directory_is_named_after_the_job(self):
+        self.assertEqual(self.train(seconds=4).returncode, 0)
+        self.assertTrue((self.directory / "trimtab-out" / "job" / "card.json").is_file())
+
+    def test_a_directory_that_cannot_be_written_is_said_before_the_command_starts(self):
+        done = self.run_it("sh", "-c", "echo begun >&2", flags=["--out", "/proc/no"])
+        self.assertEqual(done.returncode, 0)
+        self.assertLess(done.stderr.index("/proc/no"), done.stderr.index("begun"), done.stderr)
+
+    def test_a_command_without_a_step_says_what_was_looked_for_and_leaves_no_directory(self):
+        done = self.run_it("sh", "-c", "exit 3", flags=["--name", "none"])
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no process of none was seen to train", done.stderr)
+        self.assertIn("torch's optimizers", done.stderr)
+        self.assertFalse((self.directory / "trimtab-out").exists())
 
 
 class Attach(RunTest):

@@ -188,6 +188,13 @@ SignalGate::~SignalGate() {
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
+bool SignalGate::asked_to_end() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+         sigismember(&pending, SIGQUIT) == 1 || sigismember(&pending, SIGHUP) == 1;
+}
+
 Result<CommandEnd> run_in_foreground(const ForegroundCommand& command, const SignalGate& gate,
                                      const std::function<void(pid_t)>& started) {
   Start begun = start(command.path, command.words, command.environment, gate, command.ignores_broken_pipes);

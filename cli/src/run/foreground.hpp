@@ -42,6 +42,8 @@ class SignalGate {
   SignalGate& operator=(const SignalGate&) = delete;
   [[nodiscard]] const sigset_t& waiting() const { return waiting_; }
   [[nodiscard]] const sigset_t& before() const { return before_; }
+  // Whether one has come, and waits, that would end this process by itself: Ctrl-C after the command's end is ours.
+  [[nodiscard]] static bool asked_to_end();
   // Who ignores the ends of its children is told none, and hands that down.
   [[nodiscard]] bool ignored_children() const { return ignored_children_; }
 

@@ -22,12 +22,14 @@ namespace {
 constexpr Nanoseconds kPatience = std::chrono::seconds(3);
 // The first node of several starts a coordinator, and a shared file system shows its files late.
 constexpr Nanoseconds kNodesPatience = std::chrono::seconds(10);
+constexpr Nanoseconds kAnswer = std::chrono::seconds(1);
 constexpr Nanoseconds kGoingPatience = std::chrono::seconds(3);
 constexpr Nanoseconds kPoll = std::chrono::milliseconds(25);
 
 std::set<std::string> active_jobs(const Address& address) {
   std::set<std::string> names;
-  const auto cluster = CoordinatorClient(address).read<api::ClusterStatus>("/v1/status");
+  const auto body = CoordinatorClient(address).get("/v1/status", kAnswer);
+  const auto cluster = body.ok() ? read_reply<api::ClusterStatus>(*body) : body.error();
   if (!cluster.ok()) return names;
   for (const api::JobSummary& job : cluster->jobs) {
     if (job.active) names.insert(job.name);
@@ -45,7 +47,7 @@ Result<Watch> named_watch(const WatchRequest& request, const LaunchFacts& facts)
   const auto state = state_directory(request.session.state);
   Watch watch;
   watch.coordinator = client.address();
-  TRIMTAB_TRY([[maybe_unused]] const std::string answer, client.get("/v1/status", kPatience));
+  TRIMTAB_TRY([[maybe_unused]] const std::string answer, client.get("/v1/status", kAnswer));
   TRIMTAB_TRY(watch.socket, agent_socket_here(request.socket, state.ok() ? *state : "", request.variables));
   // The processes of one launch cannot agree on a free name here, so it is the launch's own.
   watch.job = facts.step.empty() ? free_job_name(request.job, active_jobs(watch.coordinator))

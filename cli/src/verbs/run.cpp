@@ -4,6 +4,8 @@
 #include <filesystem>
 
 #include "daemons/process.hpp"
+#include "jobs/card_text.hpp"
+#include "run/card_files.hpp"
 #include "run/foreground.hpp"
 #include "run/job_name.hpp"
 #include "run/parts.hpp"
@@ -28,6 +30,7 @@ struct Arguments {
 struct Preparation {
   std::optional<Watch> watch;
   VariableChanges changes;
+  std::string directory;  // of the card's files; empty = none are written
 };
 
 void warn_bare(const std::string& why, Console& console) {
@@ -44,6 +47,20 @@ std::string needless(const Variables& variables) {
 // An outer run watches this command, too: nothing changes, and nothing need be said.
 bool is_inside_another(const Variables& variables) {
   return is_watched(variables) && agent_socket_here(value_of(variables, "TRIMTAB_SOCKET"), "", variables).ok();
+}
+
+void prepare_directory(const Arguments& arguments, Preparation& preparation, Console& console) {
+  if (!preparation.watch->leads) return;
+  std::error_code failure;
+  const std::string wanted = arguments.out.empty() ? "trimtab-out/" + preparation.watch->job : arguments.out;
+  const std::string path = std::filesystem::absolute(wanted, failure).lexically_normal().string();
+  const Status usable = check_card_directory(path);
+  if (usable.ok()) {
+    preparation.directory = path;
+  } else {
+    console.err << "trimtab: " << printable(usable.error().message)
+                << "; the card will be printed, not written. Name another directory by --out" << std::endl;
+  }
 }
 
 std::string folder_beside(const std::string& out) {
@@ -70,7 +87,25 @@ Preparation prepare(const Arguments& arguments, const std::string& job, const Va
   if (!watch->note.empty()) console.err << "trimtab: " << watch->note << std::endl;
   preparation.changes = watch_changes(variables, {watch->socket, watch->job, parts->library, parts->client});
   preparation.watch = std::move(*watch);
+  prepare_directory(arguments, preparation, console);
   return preparation;
+}
+
+void show_card(const Arguments& arguments, const Preparation& preparation, const Clock& clock, Console& console) {
+  const Watch& watch = *preparation.watch;
+  const CardLook look = await_card(CoordinatorClient(watch.coordinator), watch.job, clock, SignalGate::asked_to_end);
+  if (!look.card || look.card->steps == 0) {
+    console.err << "trimtab: " << printable(no_card_text(look, watch.job)) << std::endl;
+    if (!preparation.directory.empty()) remove_empty_directory(preparation.directory);
+    return;
+  }
+  const std::string text = card_text(*look.card);
+  console.err << (arguments.json ? look.json + "\n" : text) << std::flush;
+  if (preparation.directory.empty()) return;
+  const Status written = write_card(preparation.directory, look, text);
+  console.err << "trimtab: "
+              << (written.ok() ? "the card is in " + preparation.directory : printable(written.error().message))
+              << std::endl;
 }
 
 Result<int> run_command_line(const Arguments& arguments, const std::vector<std::string>& words, Console& console) {
@@ -93,6 +128,7 @@ Result<int> run_command_line(const Arguments& arguments, const std::vector<std::
   const auto end = run_in_foreground(command, gate, [&](pid_t pid) {
     if (preparation.watch) tell_command(*preparation.watch, pid);
   });
+  if (end.ok() && preparation.watch && preparation.watch->leads) show_card(arguments, preparation, clock, console);
   if (preparation.watch) end_watch(*preparation.watch, clock);
   if (end.ok()) return end_as(*end);
   console.err << "trimtab: " << printable(end.error().message) << std::endl;
