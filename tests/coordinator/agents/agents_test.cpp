@@ -485,7 +485,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
     TuningState profiling = other.state();
     profiling.phase = Phase::kProfiling;
     profiling.fingerprint = "not known yet";
-    JobRun run(other.run(), profiling, "{}", world.services.for_jobs);
+    JobRun run(other.run(), profiling, {}, world.services.for_jobs);
     run.costs_stored("n0", "hardware", true);
     CHECK(run.state().calibration_json == run.state().earlier_calibration_json);
     return run.state().earlier_calibration_json;
@@ -516,7 +516,7 @@ TEST_CASE("a job whose machines others use leaves later jobs what memory it need
   state.earlier_calibration_json = tuner::to_json(earlier);
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);
-  JobRun run(job.run(), state, "{}", world.services.for_jobs);
+  JobRun run(job.run(), state, {}, world.services.for_jobs);
   run.values_stored({values, disturbed});
   run.feed(SearchFinished{1, reply});
   CHECK(run.state().calibration_json == reply.calibration_json);  // the job itself goes by it

@@ -129,7 +129,7 @@ TEST_CASE("costs of a job's other hardware are stored as its own, and are not th
   profiling.phase = Phase::kProfiling;
   profiling.fingerprint = "first";
   profiling.cluster_json = to_json(two_nodes());
-  JobRun run(job.run(), profiling, "{}", world.services.for_jobs);
+  JobRun run(job.run(), profiling, {}, world.services.for_jobs);
   run.costs_stored("n1", "second of the job", true);
   CHECK(run.state().fingerprint == "first");
   CHECK(world.costs.fact("second", "job_fingerprint/gpt").value() == "\"second of the job\"");

@@ -135,7 +135,8 @@ Next Watching::handle(const FromRank& from) {
     if (const auto whole = m_.assembly.add(from.rank, *step)) take(*whole);
   }
   if (const auto* const exited = std::get_if<RankExited>(&from.news)) {
-    ended(from.rank, exited->exit_code == 0 && exited->signal == 0, describe_end(from.rank, *exited, m_.state.node_of(from.rank)));
+    ended(from.rank, exited->exit_code == 0 && exited->signal == 0,
+          describe_end(from.rank, *exited, m_.state.node_of(from.rank)));
     return end();
   }
   return {};
@@ -211,7 +212,8 @@ Next Watching::tick() {
 
 void Watching::tell_silence() {
   const Nanoseconds patience = m_.state.job.hang;
-  if (m_.now.monotonic - told_at_ <= patience || std::exchange(silence_told_, told_at_) == told_at_) return;
+  if (ranks_.empty() || m_.now.monotonic - told_at_ <= patience || std::exchange(silence_told_, told_at_) == told_at_)
+    return;
   m_.out.note("warning", "no sign of life from the ranks for more than " + format_duration(patience) +
                              ". The job is watched: nothing is ended");
 }
