@@ -49,9 +49,13 @@ def fill(tree, build, release):
     for name in LIBRARIES:
         if (build / "lib" / name).exists() or name in NEEDED_LIBRARIES:
             copy(build / "lib" / name, data / "data" / "lib" / "trimtab" / name)
-    client = ROOT / "client" / "python" / "trimtab"
+    client = ROOT / "client" / "python"
     for source in sorted(client.rglob("*.py")):
-        copy(source, tree / "trimtab" / source.relative_to(client))
+        place = source.relative_to(client)
+        if place.parts[0] == "trimtab":
+            copy(source, tree / place)
+        # For jobs that `trimtab run` watches: a folder without other people's packages. A wheel has no links, so these are copies.
+        copy(source, data / "data" / "lib" / "trimtab" / "python" / place)
     for kind, place in (("bash", "bash-completion/completions/trimtab"), ("zsh", "zsh/site-functions/_trimtab")):
         text = subprocess.run([build / "bin" / "trimtab", "completion", kind], capture_output=True, text=True, check=True).stdout
         target = data / "data" / "share" / place
