@@ -101,10 +101,11 @@ TEST_CASE("the first rank that an agent tells of makes the watched job", "[watch
   CHECK(document["incumbent"]["hash"] == "as-launched");
   CHECK(document["incumbent"]["plan"].is_null());
   CHECK(world.orders() == 0);
+  world.agents.tick();
+  CHECK(world.unfinished(1).back().jobs_size() == 1);
   world.exited(1, 0);
   world.exited(2, 1);
   CHECK(world.document()["phase"] == "finished");
-  CHECK(world.unfinished(1).back().jobs_size() == 1);
   world.agents.tick();
   CHECK(world.unfinished(1).back().jobs_size() == 0);
 }
