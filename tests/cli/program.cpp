@@ -7,8 +7,6 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -62,23 +60,6 @@ Outcome Running::wait() {
 
 Outcome trimtab_program(const std::vector<std::string>& arguments) {
   return Running(arguments).wait();
-}
-
-Scratch::Scratch() {
-  char name[] = "/tmp/trimtab-test-XXXXXX";
-  REQUIRE(mkdtemp(name) != nullptr);
-  directory_ = name;
-}
-
-Scratch::~Scratch() {
-  if (std::getenv("TRIMTAB_KEEP_SCRATCH") != nullptr) return;  // to look at what a failed test has left
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
-}
-
-std::string Scratch::file(const std::string& name, const std::string& content) const {
-  std::ofstream(path(name)) << content;
-  return path(name);
 }
 
 std::string content_of(const std::string& path) {

@@ -5,24 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "scratch.hpp"
+
 struct Outcome {
   int exit_code = -1;  // -1 = ended by a signal
   std::string out;
   std::string err;
-};
-
-class Scratch {
- public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
-  // Writes a file and returns its path.
-  std::string file(const std::string& name, const std::string& content) const;
-
- private:
-  std::string directory_;
 };
 
 // A started trimtab; ended by force if a test leaves it running.

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../program.hpp"
+#include "../scratch.hpp"
 #include "terminal_text.hpp"
 
 using namespace trimtab::cli;
