@@ -379,6 +379,7 @@ class Card(RunTest):
     def test_the_card_comes_at_the_end_and_its_step_is_that_of_the_scripts_own_log(self):
         done = self.train("--out", "out dir")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.directory / "out dir" / "card.json").is_file(), done.stderr)
         card = json.loads((self.directory / "out dir" / "card.json").read_text())
         self.assertEqual((card["schema"], card["job"], card["ranks"]), ("trimtab.card/1", "job", 2), done.stderr)
         own = statistics.median(float(line) for line in self.log.read_text().split()[5:])
@@ -388,8 +389,9 @@ class Card(RunTest):
         self.assertNotIn("trimtab", done.stdout)
 
     def test_the_cards_directory_is_named_after_the_job(self):
-        self.assertEqual(self.train(seconds=4).returncode, 0)
-        self.assertTrue((self.directory / "trimtab-out" / "job" / "card.json").is_file())
+        done = self.train(seconds=4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.directory / "trimtab-out" / "job" / "card.json").is_file(), done.stderr)
 
     def test_a_directory_that_cannot_be_written_is_said_before_the_command_starts(self):
         done = self.run_it("sh", "-c", "echo begun >&2", flags=["--out", "/proc/no"])
