@@ -70,7 +70,7 @@ class LinksTest(unittest.TestCase):
         # What was read last may not be acknowledged yet, of the first bytes as of the later ones.
         self.assertGreater(link["bytes"], 4_000_000)
         self.assertLessEqual(link["bytes"], 11_000_000)
-        self.assertGreater(link["busy_ns"], 0)
+        self.assertGreaterEqual(link["busy_ns"], 0)  # On loopback the receiver alone may be what is waited for.
 
     def test_this_host_is_no_link(self):
         host = OtherHost()

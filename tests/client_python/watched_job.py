@@ -162,11 +162,12 @@ class WatchedJobTest(unittest.TestCase):
         return job
 
     def assert_parts_fit(self, job):
-        """No step's parts are more than the step. What is recomputed is in the backward pass."""
+        """No step's parts are more than the step. What is recomputed is in the backward pass, what was stolen in all of them."""
         for rank in job.ranks:
             for step in job.steps(rank):
                 parts = dict(step["parts"])
                 self.assertLessEqual(parts["recompute_ns"], parts["backward_ns"])
                 del parts["recompute_ns"]
+                self.assertLessEqual(parts.pop("stolen_ns", 0), step["wall_ns"] + SLACK_NS, step)
                 self.assertLessEqual(sum(parts.values()), step["wall_ns"] + SLACK_NS, step)
                 self.assertGreaterEqual(min(parts.values()), 0)

@@ -110,6 +110,8 @@ def faults(words):
     if not known.text:
         return [f"there is no {' '.join(verb)}"]
     arguments = words[len(verb):]
+    if "--" in arguments:  # What follows is another program's.
+        arguments = [*arguments[:arguments.index("--")], *["COMMAND"] * bool(known.operands())]
     given = {word.partition("=")[0] for word in arguments if word.startswith("--")}
     missing = known.needed() - given if arguments else set()
     # The value of a flag counts as one: enough to find an operand that is not there at all.

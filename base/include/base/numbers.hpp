@@ -3,6 +3,7 @@
 // Numbers as people read and write them. Pure; the same text on every machine (no locale).
 
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ template <typename Number>
   Number value{};
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   return failure == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// Of two independent errors. std::hypot is of a newer glibc than programs may ask for.
+[[nodiscard]] inline double root_of_squares(double first, double second) {
+  return std::sqrt(first * first + second * second);
 }
 
 }  // namespace trimtab

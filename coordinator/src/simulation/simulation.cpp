@@ -53,6 +53,7 @@ class Simulation {
     state.job.elastic = input.elastic;
     state.job.world_size = input.cluster.devices();
     state.job.model_json = to_json(input.model);
+    state.job.benchmark = {"simulated"};  // its costs are there, so it has a plan in mode observe, too
     return state;
   }
   [[nodiscard]] const TuningState& state() const { return tuning_->state(); }

@@ -65,6 +65,8 @@ std::vector<std::string> job_keys() {
           "memory_limit",
           "steps",
           "elastic",
+          "share_devices",
+          "allow_restarts",
           "target",
           "strategy",
           "checkpoint",

@@ -323,6 +323,7 @@ TEST_CASE("bodies of what a job handed in is answered are as they were") {
   ApiWorld one;
   Job job = fake_job();
   job.name = "late";
+  job.share_devices = true;
   const std::string submission = json{{"job", json::parse(to_json(job))}, {"tune", true}}.dump();
   check_body("submitted", one.ask("POST", "/v1/jobs", {{"by", "ana"}}, submission), 201);
   check_body("submitted_again", one.ask("POST", "/v1/jobs", {}, submission));

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/numbers.hpp"
+
 namespace trimtab::coordinator {
 namespace {
 
@@ -107,7 +109,7 @@ Ratio compare(const Blocks& first, const Blocks& second, const PairNoise& noise)
 
 Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise) {
   if (first.mean_ms <= 0 || second.mean_ms <= 0) return {1, 0, kUnknown};
-  const double own = std::hypot(log_reach(first), log_reach(second));
+  const double own = root_of_squares(log_reach(first), log_reach(second));
   const double between = noise.degrees > 0 ? student_t(noise.degrees) * std::sqrt(noise.squares / noise.degrees) : 0;
   return ratio_of(std::log(first.mean_ms / second.mean_ms), std::max(own, between));
 }

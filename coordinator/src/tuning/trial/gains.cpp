@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.hpp"
 #include "tuning/state.hpp"
 
 namespace trimtab::coordinator {
@@ -15,8 +16,8 @@ std::optional<Ratio> product_of_trials(const TuningState& state) {
   for (const Trial& trial : state.trials) {
     if (trial.id <= state.trials_before_tuning || trial.state != TrialState::kAdopted) continue;
     gain.ratio *= trial.ratio.ratio;
-    above = std::hypot(above, std::log(trial.ratio.high / trial.ratio.ratio));
-    below = std::hypot(below, std::log(trial.ratio.ratio / trial.ratio.low));
+    above = root_of_squares(above, std::log(trial.ratio.high / trial.ratio.ratio));
+    below = root_of_squares(below, std::log(trial.ratio.ratio / trial.ratio.low));
   }
   if (gain.ratio == 1) return std::nullopt;
   return Ratio{gain.ratio, gain.ratio * std::exp(-below), gain.ratio * std::exp(above)};

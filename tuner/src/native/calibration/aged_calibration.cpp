@@ -5,6 +5,8 @@
 
 #include "native/calibration/time_fit.hpp"
 
+#include "base/numbers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -53,8 +55,8 @@ Calibration aged(Calibration calibration, double computation_shift, double commu
   for (std::size_t i = 0; i < kTimeParameters; ++i) covariance[i][i] += changed[i];
   limit(changed, covariance);
   set_time_covariance(covariance, calibration);
-  calibration.memory.log_sigma = std::hypot(calibration.memory.log_sigma, kAging);
-  for (auto& [key, factor] : calibration.operators) factor.log_sigma = std::hypot(factor.log_sigma, kAging);
+  calibration.memory.log_sigma = root_of_squares(calibration.memory.log_sigma, kAging);
+  for (auto& [key, factor] : calibration.operators) factor.log_sigma = root_of_squares(factor.log_sigma, kAging);
   return calibration;
 }
 
@@ -62,7 +64,7 @@ Calibration of_another_job(const Calibration& calibration) {
   const Calibration unknown;
   // Never less sure than where nothing is known.
   const auto less_sure = [](const Factor& learnt, const Factor& nothing) {
-    return Factor{learnt.value, std::min(std::hypot(learnt.log_sigma, kOtherJob), nothing.log_sigma)};
+    return Factor{learnt.value, std::min(root_of_squares(learnt.log_sigma, kOtherJob), nothing.log_sigma)};
   };
   Calibration prior;
   prior.corrections = calibration.corrections;

@@ -5,6 +5,8 @@
 #include "native/calibration/operator_factors.hpp"
 #include "native/calibration/time_choice.hpp"
 
+#include "base/numbers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -310,7 +312,7 @@ std::vector<MemoryRow> memory_rows_at(const CostTable& table, const std::vector<
 bool foretell_better(const std::vector<Observation>& observations, const TimeChoice& without, const TimeChoice& with) {
   if (observations.size() > 1) return mean(with.errors) <= mean(without.errors);
   const Observation& seen = observations.front();
-  const double noise = std::hypot(seen.measured_sigma_ms / seen.measured_ms, with.calibration.residual_sigma);
+  const double noise = root_of_squares(seen.measured_sigma_ms / seen.measured_ms, with.calibration.residual_sigma);
   return falls_by_far(without.errors.front(), with.errors.front(), noise);
 }
 

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/numbers.hpp"
 #include "native/calibration/left_out.hpp"
 #include "native/costs/tables.hpp"
 #include "plan/recompute_flags.hpp"
@@ -38,7 +39,7 @@ class Filter {
   void add(const Observation& seen, std::size_t stage) {
     const Plan& plan = seen.plan;
     if (shares_sequences(plan)) return;  // the table's costs are of whole sequences
-    Row row{{}, seen.measured_pass_ms[stage], std::hypot(seen.measured_pass_sigma, kPriceNoise), observations_};
+    Row row{{}, seen.measured_pass_ms[stage], root_of_squares(seen.measured_pass_sigma, kPriceNoise), observations_};
     for (const Segment& segment : plan.stages[stage].segments) {
       const std::int32_t samples = plan.microbatch / std::max(segment.dp, 1);
       for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {

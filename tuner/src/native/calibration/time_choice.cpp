@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/numbers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -57,7 +59,7 @@ struct Noise {
 // and by what no factor explains.
 bool fall(const Errors& before, const Errors& after, const Noise& chance) {
   if (after.of_steps() >= before.of_steps()) return false;
-  return falls(before.steps, after.steps, std::hypot(chance.step, after.residual)) ||
+  return falls(before.steps, after.steps, root_of_squares(chance.step, after.residual)) ||
          falls(before.waits, after.waits, chance.wait);
 }
 

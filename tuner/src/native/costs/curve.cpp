@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/numbers.hpp"
 #include "native/costs/operator_traits.hpp"
 #include "native/costs/training_correction.hpp"
 
@@ -41,13 +42,13 @@ Value measured(const ChosenCost& cost, double unit) {
   const bool by_median = seen_in_training || cost.source.disturbed;
   if (by_median) value.mean = cost.statistics.median() * unit;
   double more = cost.log_sigma;
-  if (seen_in_training) more = std::hypot(more, kSystematic);
-  if (cost.source.disturbed) more = std::hypot(more, kOfDisturbed);
-  if (cost.source.kind == CostSource::Kind::kEstimated) more = std::hypot(more, kOfEstimate);
+  if (seen_in_training) more = root_of_squares(more, kSystematic);
+  if (cost.source.disturbed) more = root_of_squares(more, kOfDisturbed);
+  if (cost.source.kind == CostSource::Kind::kEstimated) more = root_of_squares(more, kOfEstimate);
   if (condition_unknown(cost.source) || (seen_in_training && cost.source.waiting)) {
-    more = std::hypot(more, kOfUnknownCondition);
+    more = root_of_squares(more, kOfUnknownCondition);
   }
-  value.error = std::hypot(value.error, more * value.mean) * cost.factor;
+  value.error = root_of_squares(value.error, more * value.mean) * cost.factor;
   value.mean *= cost.factor;
   value.spread *= cost.factor;
   return value;
@@ -84,7 +85,8 @@ Value Curve::around(std::int64_t x, double ratio) const {
   const double scale = static_cast<double>(x) / static_cast<double>(edge.x);
   if (scale > ratio || scale * ratio < 1) return value;
   const Value& of = edge.value;
-  return {of.mean * scale, std::hypot(of.error * scale, std::fabs(scale - 1) * of.mean), of.quality, of.spread * scale};
+  return {of.mean * scale, root_of_squares(of.error * scale, std::fabs(scale - 1) * of.mean), of.quality,
+          of.spread * scale};
 }
 
 const Curve::Point& Curve::closest(std::int64_t x) const {

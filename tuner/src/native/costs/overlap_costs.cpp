@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/numbers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -68,7 +70,7 @@ Slowdown slowdown_of(const std::optional<MeasuredSlowdown>& found, OverlapBasis 
   if (!found) return {};
   const double factor = std::max(1.0, found->factor);
   const double doubt = kDoubt[static_cast<std::size_t>(basis)] * (factor - 1);
-  return {factor, std::hypot(found->error, doubt), basis, found->cost};
+  return {factor, root_of_squares(found->error, doubt), basis, found->cost};
 }
 
 double published(const Statistics& statistics) {

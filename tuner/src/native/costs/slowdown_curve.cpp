@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/numbers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -118,7 +120,7 @@ std::optional<MeasuredSlowdown> SlowdownCurve::mean_of_sizes() const {
     least = std::min(least, one.factor);
     most = std::max(most, one.factor);
   }
-  mean.error = std::hypot(mean.error, uniform_error(most - least));
+  mean.error = root_of_squares(mean.error, uniform_error(most - least));
   return mean;
 }
 
@@ -183,12 +185,12 @@ std::optional<MeasuredSlowdown> ClassedSlowdowns::of_kind(ComputationKind kind, 
   for (std::size_t i = 0; i < count; ++i) {
     const double factor = std::max(1.0, found[i].factor);
     mean.factor += share * (of_communication ? 1 / factor : factor);
-    mean.error = std::hypot(mean.error, share * found[i].error);
+    mean.error = root_of_squares(mean.error, share * found[i].error);
     least = std::min(least, factor);
     most = std::max(most, factor);
   }
   if (of_communication) mean.factor = 1 / mean.factor;
-  mean.error = std::hypot(mean.error, uniform_error(most - least));
+  mean.error = root_of_squares(mean.error, uniform_error(most - least));
   return mean;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
@@ -71,7 +73,7 @@ const std::pair<const std::int64_t, Ratio>* nearest(const std::map<std::int64_t,
 
 void correct(ChosenCost cost, const Ratio& ratio, double more_sigma, std::vector<ChosenCost>& into) {
   cost.factor = std::exp(ratio.weight * ratio.log);
-  cost.log_sigma = std::hypot(std::sqrt(ratio.weight) * ratio.sigma, more_sigma);
+  cost.log_sigma = root_of_squares(std::sqrt(ratio.weight) * ratio.sigma, more_sigma);
   cost.corrected_by = ratio.taught_by;
   into.push_back(std::move(cost));
 }
