@@ -430,10 +430,10 @@ void Agents::watched(const Member& member, const RankWatched& rank, const std::s
                                       "rank " + std::to_string(rank.rank) + " of job " + name +
                                           ", which its user launched, is not watched: " + job.error().message);
   }
-  if ((*job)->is_held_elsewhere(rank)) {
+  if ((*job)->tuning().watching().is_held_elsewhere(rank)) {
     return foreign(member, "rank", "rank " + std::to_string(rank.rank) + " of job " + name);
   }
-  (*job)->card_connected(rank.rank, rank.node, rank.launch);
+  (*job)->card().connected(rank.rank, rank.node, rank.launch);
   (*job)->feed(rank);
 }
 
@@ -441,8 +441,8 @@ void Agents::watched(const Member& member, const RankWatched& rank, const std::s
 void Agents::tell_card(const Member& member, JobRun& job, const wire::RankEvent& event) {
   if (!event.variant().empty()) return;
   const std::int32_t rank = bounded(event.rank());
-  if (event.has_connected()) job.card_connected(rank, member.node, event.launch());
-  if (event.has_step()) job.card_step(rank, card_step(event.step()));
+  if (event.has_connected()) job.card().connected(rank, member.node, event.launch());
+  if (event.has_step()) job.card().step(rank, card_step(event.step()));
 }
 
 void Agents::facts(const Member& member, const wire::RankEvent& event) {
@@ -450,7 +450,7 @@ void Agents::facts(const Member& member, const wire::RankEvent& event) {
   if (job == nullptr || !job->active() || !event.variant().empty() || !may_tell(member, *job, event)) return;
   const bool fits = event.facts().facts_json().size() <= kLongestFacts;
   const Status taken =
-      fits ? job->card_facts(bounded(event.rank()), event.facts().facts_json()) : bad_input("too long");
+      fits ? job->card().facts(bounded(event.rank()), event.facts().facts_json()) : bad_input("too long");
   if (!taken.ok()) ++services_.counters.frames_malformed;
 }
 
@@ -472,7 +472,7 @@ void Agents::rank_activity(const Member& member, const wire::RankActivity& activ
   if (may_tell(member, *job, activity.rank(), "activity")) {
     services_.live.told(activity, member.node, services_.clock.monotonic());
     if (const auto* const rank = services_.live.find(activity.job(), activity.rank()); rank != nullptr) {
-      if (activity.variant().empty()) job->card_activity(bounded(activity.rank()), *rank);
+      if (activity.variant().empty()) job->card().activity(bounded(activity.rank()), *rank);
     }
   }
 }

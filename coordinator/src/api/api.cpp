@@ -166,7 +166,7 @@ net::HttpResponse get_report(const Call& call, const JobRun& job) {
 }
 
 net::HttpResponse get_card(const Call&, const JobRun& job) {
-  std::string card = job.card_json();
+  std::string card = job.card().json();
   if (!card.empty()) return ok(std::move(card));
   return failure(404, "job " + job.name() + " has no card yet" + in_phase(job) + ": no rank has told of a step");
 }
@@ -183,7 +183,7 @@ std::string objection(const JobRun& job, Order order) {
   if (order != Order::kApprove) return "";
   if (job.state().doing != Doing::kAwaitingApproval) return name + " has no trial that awaits approval";
   if (job.state().frozen) return name + " is frozen; unfreeze it first";
-  return job.held_by().empty() ? "" : name + ": " + job.held_by();
+  return job.tuning().held_by().empty() ? "" : name + ": " + job.tuning().held_by();
 }
 
 const char* words_of(Order order) {

@@ -47,7 +47,7 @@ std::vector<api::Node> nodes_of(const Membership& members, Nanoseconds now, cons
 
 api::JobSummary summary_of(const JobRun& job) {
   const TuningState& state = job.state();
-  const Progress progress = job.progress();
+  const Progress progress = job.tuning().progress();
   return {.name = job.name(),
           .run = job.run(),
           .phase = state.phase,
@@ -58,7 +58,7 @@ api::JobSummary summary_of(const JobRun& job) {
           .tenant = state.tenant,
           .tune = state.tune,
           .frozen = state.frozen,
-          .held_by = job.held_by(),
+          .held_by = job.tuning().held_by(),
           .waits_for = job.waits_for(),
           .progress = {progress.done, progress.total, progress.what},
           .step = state.step,
@@ -132,7 +132,7 @@ api::Job document_of(const JobRun& job) {
                       state.initial_measured.mean_ms};
   document.best_prediction_ms = best_prediction(state);
   document.recommendation.json = state.recommendation_json;
-  if (!job.log_of_rank_0().empty()) document.rank_0_log = job.log_of_rank_0();
+  if (!job.tuning().log_of_rank_0().empty()) document.rank_0_log = job.tuning().log_of_rank_0();
   if (state.has_trial()) document.trial = document_of(state.trials.back());
   if (state.doing == Doing::kAwaitingApproval) document.awaiting_approval = document_of(state.trials.back());
   return document;

@@ -85,7 +85,7 @@ void job_metrics(Page& page, const JobTable& jobs) {
   page.labelled("trimtab_job_step", "gauge", "Number of the last training step of a job that is not over.", "job",
                 of_jobs(jobs, [](const JobRun& job) { return job.state().step; }));
   page.labelled("trimtab_job_held", "gauge", "1 while a job's plan must stay: frozen, or a kill switch is thrown.",
-                "job", of_jobs(jobs, [](const JobRun& job) { return !job.held_by().empty(); }));
+                "job", of_jobs(jobs, [](const JobRun& job) { return !job.tuning().held_by().empty(); }));
   page.labelled("trimtab_job_overhead_ratio", "gauge",
                 "What tuning has cost beyond the incumbent's steps, as a share of the time that the job takes.", "job",
                 of_jobs(jobs, [](const JobRun& job) { return job.state().overhead_share(); }));

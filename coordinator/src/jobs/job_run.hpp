@@ -43,17 +43,9 @@ class JobRun {
   // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
   void values_stored(const MeasuredValues& values);
 
-  // What the job's card is made of. `facts_json` has been checked by the agent; what is none is refused.
-  void card_step(std::int32_t rank, const CardStep& step) { card_.step(rank, step); }
-  void card_activity(std::int32_t rank, const api::LiveRank& activity) { card_.activity(rank, activity); }
-  void card_connected(std::int32_t rank, const std::string& node, std::uint64_t launch) {
-    card_.connected(rank, node, launch);
-  }
-  [[nodiscard]] Status card_facts(std::int32_t rank, const std::string& facts_json) {
-    return card_.facts(rank, facts_json);
-  }
-  // An api::Card; empty where there is none yet.
-  [[nodiscard]] std::string card_json() const { return card_.json(); }
+  // What the job's card is made of, and the card.
+  [[nodiscard]] JobCard& card() { return card_; }
+  [[nodiscard]] const JobCard& card() const { return card_; }
 
   // A rank's picture of one of its steps.
   [[nodiscard]] Status pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns,
@@ -63,21 +55,13 @@ class JobRun {
   [[nodiscard]] std::int64_t run() const { return run_; }
   [[nodiscard]] const std::string& name() const { return tuning_.state().job.name; }
   [[nodiscard]] const TuningState& state() const { return tuning_.state(); }
-  // Why its plan stays as it is; empty = it need not.
-  [[nodiscard]] std::string held_by() const { return tuning_.held_by(); }
+  [[nodiscard]] const Tuning& tuning() const { return tuning_; }
   // What keeps it waiting though devices are there; empty = nothing.
   [[nodiscard]] const std::string& waits_for() const { return waits_for_; }
-  [[nodiscard]] const std::string& log_of_rank_0() const { return tuning_.log_of_rank_0(); }
-  [[nodiscard]] Progress progress() const { return tuning_.progress(); }
   [[nodiscard]] bool active() const { return !is_final(tuning_.state().phase); }
   [[nodiscard]] const std::string& timelines_json() const { return timelines_json_; }
   // False while the report's timelines are still being made.
   [[nodiscard]] bool report_complete() const { return reported_ || state().initial.empty(); }
-  // Of a watched job (Watching).
-  [[nodiscard]] bool is_over_for(const RankWatched& rank) const { return tuning_.watching().is_over_for(rank); }
-  [[nodiscard]] bool is_held_elsewhere(const RankWatched& rank) const {
-    return tuning_.watching().is_held_elsewhere(rank);
-  }
   // How long the job's steps took, since this coordinator knows it.
   [[nodiscard]] const net::Histogram& step_times() const { return step_times_; }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }

@@ -222,7 +222,7 @@ Result<JobRun*> JobTable::watch(const std::string& name, const RankWatched& rank
     if (!present->state().watched) {
       return no("a job " + name + " runs that Trimtab has launched: give the one that its user launches another name");
     }
-    if (!present->is_over_for(rank)) return present;
+    if (!present->tuning().watching().is_over_for(rank)) return present;
     present->feed(RunReplaced{});
     if (present->active()) return unavailable("the end of job " + name + "'s former run cannot be stored yet");
   }

@@ -25,7 +25,12 @@ Next Tuning::on(const NodesReady& ready) {
   state.nodes = ready.nodes;
   state.cluster_json = ready.cluster_json;
   state.fingerprint = ready.fingerprint;
-  if (state.has_no_plan()) return launch_without_plan();
+  if (state.has_no_plan()) {  // Nothing is priced or tried: the job runs as its owner wrote it.
+    state.initial = state.incumbent = {"", std::string(kAsLaunched)};
+    enter(Phase::kLaunching);
+    launch_.launch(state.initial, "", true, 0);
+    return {};
+  }
   m_.hardware.find_other_hardware();
   if (!state.job.model_json.empty()) {
     state.model_json = state.job.model_json;
@@ -33,14 +38,6 @@ Next Tuning::on(const NodesReady& ready) {
   }
   enter(Phase::kDescribing);
   m_.commands.describe();
-  return {};
-}
-
-// Nothing is priced or tried: the job runs as its owner wrote it.
-Next Tuning::launch_without_plan() {
-  m_.state.initial = m_.state.incumbent = {"", std::string(kAsLaunched)};
-  enter(Phase::kLaunching);
-  launch_.launch(m_.state.initial, "", true, 0);
   return {};
 }
 

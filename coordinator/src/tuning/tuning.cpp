@@ -34,20 +34,17 @@ std::vector<Action> Tuning::resume(Moment now) {
 std::vector<Action> Tuning::handle(const Event& event, Moment now) {
   m_.now = now;
   if (is_final(m_.state.phase)) return {};
-  follow(m_.state.watched ? watch(event) : std::visit([this](const auto& one) { return on(one); }, event));
+  const auto hear = [this](const auto& one) -> Next {
+    using One = std::decay_t<decltype(one)>;
+    constexpr bool of_watched = std::is_same_v<One, RankWatched> || std::is_same_v<One, RunReplaced>;
+    if constexpr (of_watched) {
+      return {};
+    } else {
+      return on(one);
+    }
+  };
+  follow(m_.state.watched ? watching_.handle(event) : std::visit(hear, event));
   return acted();
-}
-
-// Of a job that its user launched: what is told of its ranks counts, and nothing is asked for.
-Next Tuning::watch(const Event& event) {
-  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.kill_switches = switches->nodes;
-  if (std::holds_alternative<Tick>(event)) return watching_.tick();
-  if (const auto* const rank = std::get_if<RankWatched>(&event)) return watching_.handle(*rank);
-  if (const auto* const told = std::get_if<FromRank>(&event)) return watching_.handle(*told);
-  if (const auto* const lost = std::get_if<NodeLost>(&event)) watching_.handle(*lost);
-  if (const auto* const back = std::get_if<NodeBack>(&event)) watching_.handle(*back);
-  if (std::holds_alternative<RunReplaced>(event)) return watching_.replaced();
-  return {};
 }
 
 std::vector<Action> Tuning::acted() {

@@ -74,7 +74,6 @@ class Tuning {
 
  private:
   // tuning.cpp
-  [[nodiscard]] Next watch(const Event& event);
   [[nodiscard]] Next on(const Tick&);
   [[nodiscard]] Next on(const CommandFinished&);
   [[nodiscard]] Next on(const CommandMoved&);
@@ -85,8 +84,6 @@ class Tuning {
   [[nodiscard]] Next on(const NodeBack&);
   [[nodiscard]] Next on(const NodesOffered&);
   [[nodiscard]] Next on(Order);
-  [[nodiscard]] Next on(const RankWatched&) { return {}; }  // of watched jobs
-  [[nodiscard]] Next on(const RunReplaced&) { return {}; }
   [[nodiscard]] Next on_step(const JobStep& step);
   // All that is left to do, until nothing is.
   void follow(Next next);
@@ -98,7 +95,6 @@ class Tuning {
   void enter(Phase phase);
   [[nodiscard]] Next on(const NodesReady&);
   [[nodiscard]] Next on(const CostsCounted&);
-  [[nodiscard]] Next launch_without_plan();
   [[nodiscard]] Next described(const CommandFinished&);
   [[nodiscard]] Next cannot_profile(const std::string& why);
   [[nodiscard]] Next profiled();

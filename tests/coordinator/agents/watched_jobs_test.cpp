@@ -113,7 +113,7 @@ TEST_CASE("the first rank that an agent tells of makes the watched job", "[watch
 TEST_CASE("a watched job's card is made of what its ranks tell, and kept", "[watched]") {
   Watched world;
   world.two_ranks();
-  CHECK(world.jobs.find("train")->card_json().empty());
+  CHECK(world.jobs.find("train")->card().json().empty());
   world.facts(1, 0, R"({"framework":"ddp","batch_size":4})");
   world.facts(1, 0, "no JSON");
   CHECK(world.services.counters.frames_malformed == 1);
@@ -122,17 +122,17 @@ TEST_CASE("a watched job's card is made of what its ranks tell, and kept", "[wat
     world.step(2, 1, i);
     world.clock.advance(std::chrono::milliseconds(10));
   }
-  json card = json::parse(world.jobs.find("train")->card_json());
+  json card = json::parse(world.jobs.find("train")->card().json());
   CHECK(card["schema"] == "trimtab.card/1");
   CHECK(card["ranks"] == 2);
   CHECK(card["step_ms"]["median"].get<double>() == Approx(10));
   world.exited(1, 0);
   world.exited(2, 1);
   world.jobs.tick();
-  const std::string kept = world.jobs.find("train")->card_json();
+  const std::string kept = world.jobs.find("train")->card().json();
   JobTable next(world.services.for_jobs);
   REQUIRE(next.restore().ok());
-  CHECK(next.find("train")->card_json() == kept);
+  CHECK(next.find("train")->card().json() == kept);
 }
 
 TEST_CASE("a watched job goes on after a restart of the coordinator, or ends with what is known", "[watched]") {
@@ -149,7 +149,7 @@ TEST_CASE("a watched job goes on after a restart of the coordinator, or ends wit
   }
   Watched world(place.path());
   REQUIRE(world.jobs.restore().ok());
-  CHECK_FALSE(world.jobs.find("train")->card_json().empty());
+  CHECK_FALSE(world.jobs.find("train")->card().json().empty());
   world.back("n0", 1, {0});
   world.back("n1", 2, {});
   CHECK(world.orders() == 0);  // nobody is ended as a stray

@@ -76,6 +76,17 @@ bool Watching::is_held_elsewhere(const RankWatched& rank) const {
   return node != rank.node && !m_.lost.contains(node);
 }
 
+Next Watching::handle(const Event& event) {
+  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.kill_switches = switches->nodes;
+  if (std::holds_alternative<Tick>(event)) return tick();
+  if (const auto* const rank = std::get_if<RankWatched>(&event)) return handle(*rank);
+  if (const auto* const told = std::get_if<FromRank>(&event)) return handle(*told);
+  if (const auto* const lost = std::get_if<NodeLost>(&event)) handle(*lost);
+  if (const auto* const back = std::get_if<NodeBack>(&event)) handle(*back);
+  if (std::holds_alternative<RunReplaced>(event)) return replaced();
+  return {};
+}
+
 Next Watching::handle(const RankWatched& rank) {
   TuningState& state = m_.state;
   told_at_ = m_.now.monotonic;

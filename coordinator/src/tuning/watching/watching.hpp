@@ -25,6 +25,15 @@ class Watching {
 
   // The ranks that the state knows of may still be there: each node says so when it is back.
   void resume();
+  // What is told of the ranks counts, and nothing is asked for.
+  [[nodiscard]] Next handle(const Event& event);
+
+  // The rank is one of a further run: every rank of this one has ended, and its launcher has not restarted them.
+  [[nodiscard]] bool is_over_for(const RankWatched& rank) const;
+  // The rank of that launch lives on another node, which is not away.
+  [[nodiscard]] bool is_held_elsewhere(const RankWatched& rank) const;
+
+ private:
   [[nodiscard]] Next handle(const RankWatched& rank);
   [[nodiscard]] Next handle(const FromRank& from);
   void handle(const NodeLost& lost);
@@ -33,12 +42,6 @@ class Watching {
   // The job's next run has begun.
   [[nodiscard]] Next replaced();
 
-  // The rank is one of a further run: every rank of this one has ended, and its launcher has not restarted them.
-  [[nodiscard]] bool is_over_for(const RankWatched& rank) const;
-  // The rank of that launch lives on another node, which is not away.
-  [[nodiscard]] bool is_held_elsewhere(const RankWatched& rank) const;
-
- private:
   struct Rank {
     bool ended = false;
     bool clean = false;  // and how
