@@ -76,6 +76,8 @@ class RestartedJob {
     state.job.steps = 100'000;
     state.job.trials.stop_after = false;
     state.job.elastic = true;
+    state.job.allow_restarts = true;
+    state.stops.saves_at_stop = true;
     state.phase = phase;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}, {"n2", 2, 1}};
     state.cluster_json = cluster_of(3);
