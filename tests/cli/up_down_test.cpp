@@ -47,11 +47,11 @@ pid_t pid_of(const json& up, std::size_t process) {
 
 // `describe` is what the coordinator has an agent run first.
 std::string job_file(const Site& site, const std::string& name, const std::string& describe) {
-  return site.scratch().file(name + ".toml", "schema = \"trimtab.job/1\"\nname = \"" + name +
-                                                 "\"\nmode = \"auto\"\nworld_size = 1\nsteps = 5\n[commands]\n"
-                                                 "describe = " +
-                                                 describe +
-                                                 "\nbenchmark = [\"/bin/false\"]\ntrain = [\"/bin/false\"]\n");
+  return site.scratch().file(name + ".toml",
+                             "schema = \"trimtab.job/1\"\nname = \"" + name +
+                                 "\"\nmode = \"auto\"\nworld_size = 1\nsteps = 5\nshare_devices = true\n[commands]\n"
+                                 "describe = " +
+                                 describe + "\nbenchmark = [\"/bin/false\"]\ntrain = [\"/bin/false\"]\n");
 }
 
 // Somebody else's program on a port.
