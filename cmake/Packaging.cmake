@@ -23,6 +23,9 @@ file(CREATE_LINK ../../python3/dist-packages/trimtab ${CMAKE_BINARY_DIR}/install
 install(FILES ${CMAKE_BINARY_DIR}/installed-client/trimtab DESTINATION lib/trimtab/python COMPONENT trimtab)
 install(FILES README.md CHANGELOG.md DESTINATION share/doc/trimtab COMPONENT trimtab)
 install(DIRECTORY docs/ DESTINATION share/doc/trimtab COMPONENT trimtab FILES_MATCHING PATTERN "*.md")
+# Manual pages and completion files, which scripts/package has the programs write.
+install(DIRECTORY ${CMAKE_BINARY_DIR}/shell-files/ DESTINATION share COMPONENT trimtab OPTIONAL)
+install(DIRECTORY examples DESTINATION share/doc/trimtab COMPONENT trimtab)
 install(DIRECTORY packaging/kubernetes packaging/grafana packaging/prometheus DESTINATION share/doc/trimtab
         COMPONENT trimtab)
 
