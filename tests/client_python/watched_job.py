@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import threading
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -16,7 +15,7 @@ CLIENT = os.path.join(ROOT, "client", "python")
 HOOK = os.path.join(CLIENT, "watch_hook")
 sys.path.insert(0, CLIENT)
 
-from trimtab.connection import FrameReader
+from recording_agent import Agent
 
 PYTHON = os.environ.get("TRIMTAB_TEST_PYTHON", "/usr/bin/python3")
 SLACK_NS = 1_000_000
@@ -44,43 +43,6 @@ class Sleep(nn.Module):
         time.sleep(self.seconds)
         return x
 """
-
-
-class Agent:
-    """Keeps the frames of each connection."""
-
-    def __init__(self, path):
-        self.path = path
-        self.connections = []
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(path)
-        self._listener.listen(64)
-        self._threads = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            frames = []
-            self.connections.append(frames)
-            thread = threading.Thread(target=self._read, args=(connection, frames), daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _read(self, connection, frames):
-        reader = FrameReader()
-        with connection:
-            while chunk := connection.recv(1 << 16):
-                frames += reader.feed(chunk)
-
-    def close(self):
-        """Once all who connected are gone."""
-        for thread in self._threads:
-            thread.join(10)
-        self._listener.close()
 
 
 class Job:

@@ -9,6 +9,7 @@ import sys
 
 from . import optimizers
 from .account import BACKWARD, COMMUNICATION, FORWARD, OPTIMIZER, RECOMPUTE
+from .identity import initialized_distributed
 from .losses import losses
 from .session import session
 
@@ -72,8 +73,8 @@ def _begins(autograd, arguments, named):
 
 def _watch_end(autograd, tensor):
     """Counts what comes behind the graph as communication, where there are other ranks."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    distributed = initialized_distributed()
+    if distributed is None:
         return None
     compiled = sys.modules.get("torch._dynamo.compiled_autograd")
     if compiled is not None and getattr(compiled, "compiled_autograd_enabled", False):

@@ -1,8 +1,8 @@
 """What this rank trains, on what and how: the frame `facts` of docs/protocols.md. Told when it changes."""
-import sys
 import time
 
 from . import backward, shapes, tree
+from .identity import initialized_distributed
 from .layers import layers
 from .links import Links
 from .loaders import batches
@@ -86,8 +86,7 @@ session.collect(facts.peak)
 
 def _links():
     """Of the ranks' own connections, counted from now on; None where this is the only rank."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if initialized_distributed() is None:
         return None
     links = Links()
     links.sample()

@@ -19,12 +19,20 @@ class Identity(NamedTuple):
     launch: int = 1
 
 
+def initialized_distributed(modules=sys.modules):
+    """torch.distributed where the job has loaded it and has its process group; else None."""
+    distributed = modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed
+
+
 def identity(environment=os.environ, modules=sys.modules):
     """By torch.distributed where it is initialised, else by the launcher's variables, else the only rank."""
     launch = (_number(environment, ("TORCHELASTIC_RESTART_COUNT",)) or 0) + 1
     found = _launched(environment) or Identity()
-    distributed = modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    distributed = initialized_distributed(modules)
+    if distributed is not None:
         found = found._replace(rank=distributed.get_rank(), world_size=distributed.get_world_size())
     return found._replace(launch=launch)
 
