@@ -52,6 +52,8 @@ class FrameworkTest(WatchedJobTest):
         common = self.environment(agent.path, **environment)
         if not watched:
             common = {name: value for name, value in common.items() if not name.startswith(("TRIMTAB", "PYTHONPATH"))}
+        # What the compiler learnt in one run (sizes that change) saves the next one compilations.
+        common["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "compiled")
         counting = (os.path.join(HERE, "counted.py"),) if counted else ()
         done = subprocess.run([PYTHON, *launcher, *counting, os.path.join(SCRIPTS, script), *arguments], cwd=folder, env=common,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LAUNCH_S, check=False)

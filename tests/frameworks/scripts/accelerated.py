@@ -32,7 +32,7 @@ def main():
                 now = time.perf_counter()
                 log.write(json.dumps({"loss": sum(losses) / len(losses), "ms": 1000 * (now - began)}) + "\n")
                 began, losses, steps = now, [], steps + 1
-                if steps % 5 == 0:
+                if steps % 6 == 0:  # Not the last step: a Gloo thread that still holds a gathered tensor as Python ends aborts the process.
                     model.eval()
                     for inputs, targets in evaluation:
                         with torch.no_grad():
