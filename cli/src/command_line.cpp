@@ -19,7 +19,13 @@ constexpr std::array<AddVerb, 26> kVerbs{
     add_kill_switch, add_trace,  add_cert, add_token,  add_doctor,  add_init, add_completion, add_keep};
 
 // Their "--" begins a command that is not ours to read: no word of it may be taken for an option or a list.
-constexpr std::array<std::string_view, 1> kWithCommand{"run"};
+constexpr std::array<std::string_view, 4> kWithCommand{"run", "init", "model extract", "plan import"};
+
+bool takes_command(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return false;
+  const std::string two = arguments.size() > 1 ? arguments[0] + " " + arguments[1] : "";
+  return std::ranges::any_of(kWithCommand, [&](std::string_view verb) { return verb == arguments[0] || verb == two; });
+}
 
 // The subcommand that parsing had reached.
 const CLI::App* deepest(const CLI::App* app) {
@@ -171,7 +177,7 @@ int run(const std::vector<std::string>& arguments, Console& console) {
   Selection selection;
   const std::unique_ptr<CLI::App> root = command_tree(selection);
   auto ours = arguments.end();
-  if (!arguments.empty() && std::ranges::find(kWithCommand, arguments.front()) != kWithCommand.end()) {
+  if (takes_command(arguments)) {
     ours = std::ranges::find(arguments, "--");
     if (ours != arguments.end()) selection.command.assign(ours + 1, arguments.end());
   }

@@ -359,6 +359,11 @@ TEST_CASE("init writes a job file for a command, says what it took it for, and n
   CHECK(again.exit_code == 2);
   CHECK(again.err.find("is there already") != std::string::npos);
   CHECK(content_of(out) == written);
+  // Words behind -- are the command's, also those that look like a list or an option of ours.
+  const std::string odd = scratch.path("odd.toml");
+  REQUIRE(trimtab_program({"init", "--out", odd, "--", "python3", script, "[1,2]", "--json"}).exit_code == 0);
+  CHECK(trimtab::load_job(odd)->train.back() == "--json");
+  CHECK(trimtab::load_job(odd)->train.rbegin()[1] == "[1,2]");
   const Outcome missing = trimtab_program({"init", "--out", scratch.path("b.toml"), "--", "python3", "no-such.py"});
   CHECK(missing.exit_code == 2);
   CHECK(missing.err.find("no-such.py") != std::string::npos);

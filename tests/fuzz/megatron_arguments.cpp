@@ -1,10 +1,13 @@
-// What `trimtab model extract --megatron` reads: a script's words, and the model that they describe as Megatron-LM's
-// arguments. What is accepted is a model that can be written and read, with no figure beyond 64 bits.
+// What `trimtab model extract --megatron` and `trimtab plan import` read: a script's words, and the model and the plan
+// that they describe as Megatron-LM's arguments. What is accepted is a model that can be written and read, with no
+// figure beyond 64 bits, and a plan that is exported to arguments that say it again.
 
 #include <vector>
 
 #include "base/check.hpp"
 #include "schema/megatron_model.hpp"
+#include "schema/megatron_plan.hpp"
+#include "schema/target.hpp"
 #include "target.hpp"
 
 using namespace trimtab;
@@ -34,6 +37,17 @@ void check_sums(const Model& model) {
   }
 }
 
+void check_plan(const std::vector<std::string>& words, const Model& model) {
+  constexpr std::int32_t kRanks = 8;
+  const auto plan = plan_from_megatron(words, model, kRanks);
+  if (!fuzz::judge(plan)) return;
+  const auto exported = export_plan(*plan, model, "megatron");
+  TRIMTAB_ASSERT(exported.ok(), "a plan that Megatron-LM's arguments say can be said in them");
+  const auto again = plan_from_megatron(exported->arguments, model, kRanks);
+  TRIMTAB_ASSERT(again.ok() && semantic_hash(*again) == semantic_hash(*plan),
+                 "exporting and importing is a fixed point");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -51,5 +65,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = parse_model(written, "model.json");
   TRIMTAB_ASSERT(again.ok(), "a model that was counted can be written and read");
   TRIMTAB_ASSERT(to_json(*again) == written, "writing and reading is a fixed point");
+  check_plan(*words, found->model);
   return 0;
 }

@@ -9,7 +9,7 @@ import megatron_reader
 import meaning
 import random_plans
 import torch_reader
-from program import ProgramTest, seed
+from program import ProgramTest, run, seed
 
 PLANS = 40  # of each target
 READERS = {
@@ -40,6 +40,14 @@ class RoundTrip(ProgramTest):
             world = max(device for stage in plan["stages"] for device in stage["devices"]) + 1
             read = READERS[target](json.loads(done.stdout), world, shape)
             self.assertEqual(read, meaning.of_plan(plan), about)
+            if target == "megatron":
+                self.check_import(json.loads(done.stdout)["arguments"], world, plan, about)
+
+    def check_import(self, arguments, world, plan, about):
+        """The program reads its own arguments back."""
+        done = run("plan", "import", "--model", self.folder / "model.json", "--ranks", world, "--", *arguments)
+        self.assertEqual(done.returncode, 0, about + done.stderr)
+        self.assertEqual(meaning.of_plan(json.loads(done.stdout)), meaning.of_plan(plan), about)
 
     def test_megatron(self):
         self.check("megatron")

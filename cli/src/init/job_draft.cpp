@@ -4,6 +4,8 @@
 #include <array>
 
 #include "schema/job.hpp"
+#include "schema/megatron_model.hpp"
+#include "schema/megatron_plan.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -97,35 +99,17 @@ Recognised recognise(const CommandReading& reading, const std::string& text) {
   return {"", "neither the command nor its script names Megatron-LM, DeepSpeed, FSDP or DDP", false};
 }
 
-// What Megatron-LM is told by the plan.
-constexpr std::array<std::string_view, 14> kPlanned{"--global-batch-size",
-                                                    "--micro-batch-size",
-                                                    "--tensor-model-parallel-size",
-                                                    "--pipeline-model-parallel-size",
-                                                    "--pipeline-model-parallel-layout",
-                                                    "--context-parallel-size",
-                                                    "--num-distributed-optimizer-instances",
-                                                    "--data-parallel-sharding-strategy",
-                                                    "--recompute-granularity",
-                                                    "--recompute-method",
-                                                    "--recompute-num-layers",
-                                                    "--recompute-modules",
-                                                    "--ddp-bucket-size",
-                                                    "--num-layers-per-virtual-pipeline-stage"};
-constexpr std::array<std::string_view, 6> kPlannedFlags{"--use-distributed-optimizer", "--use-megatron-fsdp",
-                                                        "--optimizer-cpu-offload",     "--sequence-parallel",
-                                                        "--overlap-grad-reduce",       "--overlap-param-gather"};
-
+// Without what a plan decides, and its values.
 Words without_planned(const Words& options) {
   Words left;
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    const std::string name = option_of(options[i]);
-    if (std::ranges::find(kPlannedFlags, name) != kPlannedFlags.end()) continue;
-    if (std::ranges::find(kPlanned, name) == kPlanned.end()) {
-      left.push_back(options[i]);
-      continue;
+  bool planned = false;
+  for (const std::string& word : options) {
+    if (word.starts_with("--")) {
+      const std::string name = option_of(word).substr(2);
+      planned =
+          std::ranges::find(megatron_plan_options(), name, &MegatronOption::name) != megatron_plan_options().end();
     }
-    if (!has(options[i], "=")) ++i;
+    if (!planned) left.push_back(word);
   }
   return left;
 }
@@ -252,6 +236,10 @@ std::string sizes(const CommandReading& reading, const CommandFacts& facts, cons
   text += "world_size = " + std::to_string(draft.world_size) + "\n";
   text +=
       is_number(steps) ? "steps = " + steps + "\n" : "# CHECK: the steps that the job trains in all.\nsteps = 1000\n";
+  if (draft.plan) {
+    text += "# What the command runs now, read from its arguments.\n" + std::string(draft.plans ? "" : "# ") +
+            "initial_plan = " + toml_text(kPlanFile) + "\n";
+  }
   return text + "working_directory = " + toml_text(facts.directory) + "\n";
 }
 
@@ -275,6 +263,20 @@ std::string environment(const CommandReading& reading, const CommandFacts& facts
   std::string text = "\n[environment]\n";
   for (const auto& [name, value] : all) text += name + " = " + toml_text(value) + "\n";
   return text;
+}
+
+// The plan that Megatron-LM's arguments say. Without it the job begins with what the arguments of the batch alone say.
+void add_plan(const CommandReading& reading, JobDraft& draft) {
+  const auto read = [&]() -> Result<Plan> {
+    TRIMTAB_TRY(const MegatronModel model, model_from_megatron(reading.script_options, draft.name));
+    return plan_from_megatron(reading.script_options, model.model, draft.world_size);
+  };
+  auto plan = read();
+  if (plan.ok()) {
+    draft.plan = std::move(*plan);
+  } else {
+    draft.remarks.push_back("no plan is written: " + plan.error().message);
+  }
 }
 
 void add_remarks(const CommandReading& reading, const Recognised& recognised, const CommandFacts& facts,
@@ -308,6 +310,7 @@ JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& 
   draft.name = name_of(reading);
   draft.world_size = reading.launchers.empty() ? 1 : reading.world_size().value_or(facts.devices.value_or(1));
   draft.plans = recognised.integrated && recognised.target != "megatron" && !facts.layers.empty();
+  if (recognised.target == "megatron") add_plan(reading, draft);
   draft.toml = head(command, recognised, draft) + sizes(reading, facts, draft) +
                commands(reading, recognised, draft, facts) + environment(reading, facts);
   add_remarks(reading, recognised, facts, draft);

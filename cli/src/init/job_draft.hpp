@@ -3,6 +3,7 @@
 // job.toml for a command that somebody types to train, as `trimtab init` writes it. Pure.
 
 #include "init/command_reading.hpp"
+#include "schema/plan.hpp"
 
 namespace trimtab::cli {
 
@@ -16,10 +17,13 @@ struct CommandFacts {
   std::optional<std::int32_t> devices;   // of this machine; nothing: no GPU is found
 };
 
+inline constexpr std::string_view kPlanFile = "plan.json";  // beside the job file
+
 struct JobDraft {
-  std::string target;  // empty: none is recognised
-  std::string why;     // by what it was recognised, or why it is not
-  bool plans = false;  // the job can be given plans: describe and benchmark are known
+  std::string target;        // empty: none is recognised
+  std::string why;           // by what it was recognised, or why it is not
+  bool plans = false;        // the job can be given plans: describe and benchmark are known
+  std::optional<Plan> plan;  // that the command runs, where its arguments say it; the file names it kPlanFile
   std::int32_t world_size = 1;
   std::string name;
   std::string toml;

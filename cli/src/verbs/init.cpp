@@ -11,6 +11,7 @@
 #include "host/gpu_inventory.hpp"
 #include "init/job_draft.hpp"
 #include "json_text.hpp"
+#include "plans/plan_text.hpp"
 #include "schema/job.hpp"
 #include "terminal_text.hpp"
 #include "verbs/verb.hpp"
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Arguments {
-  std::vector<std::string> command;
   std::string out = "job.toml";
   bool json = false;
 };
@@ -97,6 +97,15 @@ CommandFacts facts_of(const CommandReading& reading, const fs::path& out) {
   return facts;
 }
 
+Status check_free(const std::string& path) {
+  if (!is_there(path)) return {};
+  return bad_input("init: " + path + " is there already and stays as it is; name another file with --out FILE");
+}
+
+std::string plan_path(const std::string& out) {
+  return (fs::path(out).parent_path() / kPlanFile).string();
+}
+
 Status check_place(const CommandReading& reading, const std::string& out) {
   if (reading.rank_words.empty()) {
     return bad_input(
@@ -106,31 +115,35 @@ Status check_place(const CommandReading& reading, const std::string& out) {
     return bad_input("init: the command's script '" + printable(reading.script) +
                      "' is not there; give the command as you type it, in the folder where you do");
   }
-  if (!is_there(out)) return {};
-  return bad_input("init: " + out + " is there already and stays as it is; name another file with --out FILE");
+  return check_free(out);
 }
 
 void say(const JobDraft& draft, const std::string& out, Console& console) {
   console.out << "wrote " << out << ": " << draft.world_size << (draft.world_size == 1 ? " rank, " : " ranks, ")
               << (draft.target.empty() ? "no target" : "target " + draft.target) << " (" << draft.why << ")\n";
+  if (draft.plan)
+    console.out << "wrote " << plan_path(out) << ", what the command runs: " << one_line(*draft.plan) << "\n";
   for (const std::string& remark : draft.remarks) console.out << "  - " << printable(remark) << "\n";
   console.out << "Look at its lines with CHECK. Then: trimtab doctor --job " << out << " && trimtab tune --job " << out
               << "\n";
 }
 
-Result<int> init(const Arguments& arguments, Console& console) {
-  const CommandReading reading = read_command(arguments.command);
+Result<int> init(const Arguments& arguments, const std::vector<std::string>& command, Console& console) {
+  const CommandReading reading = read_command(command);
   TRIMTAB_TRY_STATUS(check_place(reading, arguments.out));
-  const JobDraft draft = draft_job(arguments.command, facts_of(reading, arguments.out));
+  const JobDraft draft = draft_job(command, facts_of(reading, arguments.out));
+  if (draft.plan) TRIMTAB_TRY_STATUS(check_free(plan_path(arguments.out)));
   // What is written can be read again.
   const auto parsed = parse_job_toml(draft.toml, arguments.out, ".");
   if (!parsed.ok()) return wrap("init: cannot say this command in a job file", parsed.error());
+  if (draft.plan) TRIMTAB_TRY_STATUS(write_file(plan_path(arguments.out), to_json(*draft.plan) + "\n"));
   TRIMTAB_TRY_STATUS(write_file(arguments.out, draft.toml));
   if (!arguments.json) {
     say(draft, arguments.out, console);
     return 0;
   }
   console.out << json_text({{"job", arguments.out},
+                            {"plan", draft.plan ? plan_path(arguments.out) : ""},
                             {"name", draft.name},
                             {"target", draft.target},
                             {"world_size", draft.world_size},
@@ -144,9 +157,8 @@ Result<int> init(const Arguments& arguments, Console& console) {
 
 void add_init(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = add_verb(root, "init", "Write job.toml for the command that you train with",
+  CLI::App* verb = add_verb(root, "init", "Write job.toml and, where it says one, plan.json for the command behind --",
                             "trimtab init -- torchrun --nproc_per_node 2 train.py --steps 2000");
-  add_values(verb, "command", arguments->command, "COMMAND", "The command as you type it, behind --", Need::kRequired);
   add_value(verb, "--out", arguments->out, "FILE", "Where to write; a file that is there stays", Need::kHasDefault);
   add_action(verb, selection, arguments, init);
 }

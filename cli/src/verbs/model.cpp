@@ -14,7 +14,6 @@ namespace {
 
 struct Arguments {
   std::string megatron;
-  std::vector<std::string> words;
   std::string module;
   std::string python = "python3";
   std::string batch;
@@ -26,13 +25,15 @@ struct Arguments {
 // A module is built and run once for each distinct layer: large ones take their time.
 constexpr Nanoseconds kPatience = std::chrono::minutes(30);
 
-Result<std::string> from_megatron(const Arguments& arguments, Console& console) {
+// `behind`: what stands behind "--".
+Result<std::string> from_megatron(const Arguments& arguments, const std::vector<std::string>& behind,
+                                  Console& console) {
   std::vector<std::string> words;
   if (!arguments.megatron.empty()) {
     TRIMTAB_TRY(const std::string text, read_file(arguments.megatron));
     TRIMTAB_TRY(words, shell_words(text, arguments.megatron));
   }
-  words.insert(words.end(), arguments.words.begin(), arguments.words.end());
+  words.insert(words.end(), behind.begin(), behind.end());
   TRIMTAB_TRY(const MegatronModel found, model_from_megatron(words, arguments.name.empty() ? "gpt" : arguments.name));
   if (!found.ignored.empty()) {
     console.err << "not of the model, left out:";
@@ -61,12 +62,12 @@ Result<std::string> from_module(const Arguments& arguments) {
   return text;
 }
 
-Result<int> extract(const Arguments& arguments, Console& console) {
-  const bool megatron = !arguments.megatron.empty() || !arguments.words.empty();
+Result<int> extract(const Arguments& arguments, const std::vector<std::string>& words, Console& console) {
+  const bool megatron = !arguments.megatron.empty() || !words.empty();
   if (megatron == !arguments.module.empty()) {
     return bad_input("model extract: needs either Megatron-LM's arguments (--megatron FILE, or behind --) or --module");
   }
-  TRIMTAB_TRY(const std::string text, megatron ? from_megatron(arguments, console) : from_module(arguments));
+  TRIMTAB_TRY(const std::string text, megatron ? from_megatron(arguments, words, console) : from_module(arguments));
   // What is handed out can be read again.
   TRIMTAB_TRY(const Model model, parse_model(text, "the extracted model"));
   Bytes bytes = 0;
@@ -88,8 +89,8 @@ void add_model(CLI::App& root, Selection& selection) {
                             "trimtab model extract --megatron arguments.txt --name gpt-1.3b --out model.json\n"
                             "  trimtab model extract -- --num-layers 24 --hidden-size 2048 ...\n"
                             "  trimtab model extract --module my_model:layers --global-batch 64 --out model.json");
-  add_value(verb, "--megatron", arguments->megatron, "FILE", "The arguments of a Megatron-LM GPT, as a shell has them");
-  add_values(verb, "arguments", arguments->words, "ARGUMENT", "Megatron-LM's arguments, behind --");
+  add_value(verb, "--megatron", arguments->megatron, "FILE",
+            "The arguments of a Megatron-LM GPT, as a shell has them; others may stand behind --");
   add_value(verb, "--module", arguments->module, "MODULE:FUNCTION",
             "A function that returns the layers in order and an example input (client/python/trimtab/module_model.py)");
   add_value(verb, "--python", arguments->python, "FILE", "The Python that has PyTorch", Need::kHasDefault);

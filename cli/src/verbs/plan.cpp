@@ -220,7 +220,8 @@ CLI::App* add_part(CLI::App& group, Selection& selection, const std::shared_ptr<
 
 void add_plan(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App& plan = add_group(root, "plan", "Show, compare, check or export a plan", "trimtab plan show plan.json");
+  CLI::App& plan =
+      add_group(root, "plan", "Show, compare, check, export or import a plan", "trimtab plan show plan.json");
   CLI::App* verb = add_part(plan, selection, arguments, show, "show", "Print a plan for people",
                             "trimtab plan show plan.json --model model.json");
   add_value(verb, "--model", arguments->model, "FILE", "model.json, to name the operators");
@@ -240,6 +241,7 @@ void add_plan(CLI::App& root, Selection& selection) {
   add_value(verb, "--to", arguments->to, joined(targets(), "|"), "Target", Need::kHasDefault);
   add_value(verb, "--model", arguments->model, "FILE", "model.json, whose layers the target counts");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
+  add_plan_import(plan, selection);
   verb = add_verb(plan, "targets", "List the targets and the knobs that each honours", "trimtab plan targets");
   add_action(verb, selection, arguments, list_targets);
 }

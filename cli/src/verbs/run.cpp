@@ -147,9 +147,7 @@ void add_run(CLI::App& root, Selection& selection) {
             "Folder that all nodes of the job see, of yours alone (default: beside --out, in a Slurm step of several)");
   add_value(verb, "--agent-socket", arguments->socket, "FILE", "The socket of the agent that is to watch the command");
   add_coordinator_flags(verb, arguments->session);
-  add_action(verb, selection, arguments->json, [arguments, &selection](Console& console) {
-    return run_command_line(*arguments, selection.command, console);
-  });
+  add_action(verb, selection, arguments, run_command_line);
 }
 
 }  // namespace trimtab::cli

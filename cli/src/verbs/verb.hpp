@@ -41,6 +41,7 @@ using AddVerb = void (*)(CLI::App& root, Selection& selection);
 void add_search(CLI::App& root, Selection& selection);
 void add_evaluate(CLI::App& root, Selection& selection);
 void add_plan(CLI::App& root, Selection& selection);
+void add_plan_import(CLI::App& plan, Selection& selection);  // of the group `plan`
 void add_model(CLI::App& root, Selection& selection);
 void add_db(CLI::App& root, Selection& selection);
 void add_up(CLI::App& root, Selection& selection);
@@ -98,6 +99,13 @@ void add_action(CLI::App* verb, Selection& selection, const std::shared_ptr<Argu
                 Result<int> (*body)(const Arguments&, Console&)) {
   add_action(verb, selection, arguments->json,
              [arguments, body](Console& console) { return body(*arguments, console); });
+}
+// The same of a verb that takes a command behind "--".
+template <typename Arguments>
+void add_action(CLI::App* verb, Selection& selection, const std::shared_ptr<Arguments>& arguments,
+                Result<int> (*body)(const Arguments&, const std::vector<std::string>&, Console&)) {
+  add_action(verb, selection, arguments->json,
+             [arguments, &selection, body](Console& console) { return body(*arguments, selection.command, console); });
 }
 
 }  // namespace trimtab::cli

@@ -19,10 +19,6 @@ struct Recompute {
   std::int32_t layers = 0;  // of kFirst
 };
 
-bool is_mlp(const Operator& op) {
-  return op.kind == "mlp" || op.kind == "feedforward";
-}
-
 bool mlp_alone(const PlanLayers& view) {
   bool any = false;
   for (const Range& layer : view.parts.layers) {

@@ -75,6 +75,11 @@ inline constexpr const char* kBucketKnob = "bucket_bytes";
 // Bytes of one element of the model's dtype; 0 = unknown.
 [[nodiscard]] std::int64_t element_bytes(const Model& model);
 
+// What Megatron-LM calls the mlp of a layer.
+[[nodiscard]] inline bool is_mlp(const Operator& op) {
+  return op.kind == "mlp" || op.kind == "feedforward";
+}
+
 struct TargetEntry {
   std::string_view name;
   std::vector<TargetKnob> knobs;

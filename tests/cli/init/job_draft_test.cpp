@@ -95,6 +95,20 @@ TEST_CASE("Megatron-LM's arguments that plans set are taken out where plans set 
                                                             "\"{checkpoint}\", \"--train-iters\", \"100\"]"));
   CHECK_THAT(made.toml, Contains("\"trimtab\", \"model\", \"extract\""));
   CHECK(job_of(made).steps == 100);
+  CHECK_FALSE(made.plan);
+  CHECK_THAT(made.remarks.front(), Contains("no plan is written: --hidden-size"));
+}
+
+TEST_CASE("the plan that Megatron-LM's arguments say is written beside the job file") {
+  const JobDraft made = draft(
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--seq-length 64 --max-position-embeddings 64 --vocab-size 100 --micro-batch-size 2 --global-batch-size 64 "
+      "--tensor-model-parallel-size 2 --recompute-granularity selective --recompute-modules mlp",
+      "");
+  REQUIRE(made.plan);
+  CHECK(made.plan->stages.at(0).segments.at(0).dp == 4);
+  CHECK_THAT(made.toml, Contains("initial_plan = \"plan.json\""));
+  CHECK_THAT(made.toml, Contains("train = [") && !Contains("--recompute-modules\", \"mlp\", \"{"));
 }
 
 TEST_CASE("ranks get the interpreter of their launcher, where the command names none") {
