@@ -213,6 +213,27 @@ class TwoRanks(WatchedJobTest):
         self.assertGreater(part(slow, "forward"), part(fast, "forward") + 15)
         self.assertGreater(part(fast, "communication"), part(slow, "communication") + 15)
 
+    def test_microbatches_whose_gradients_are_reduced_are_counted(self):
+        for synchronised in (True, False):
+            with self.subTest(synchronised=synchronised):
+                job = self.run_job(f"""
+                    import contextlib
+                    import torch.distributed as dist
+                    dist.init_process_group("gloo")
+                    model = nn.parallel.DistributedDataParallel(mlp())
+                    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+                    for number, (x, y) in enumerate(DataLoader(samples(160), batch_size=8)):
+                        last = number % 4 == 3
+                        with contextlib.nullcontext() if last or {synchronised} else model.no_sync():
+                            loss_of(model(x), y).backward()
+                        if last:
+                            optimizer.step()
+                            optimizer.zero_grad()
+                    dist.destroy_process_group()
+                    """, ranks=2)
+                facts = job.facts()
+                self.assertEqual((facts["accumulation"], facts["reduced_microbatches"]), (4, 4 if synchronised else 1))
+
     def test_collectives_of_the_script_are_waited_for(self):
         job = self.run_job("""
             import torch.distributed as dist

@@ -66,6 +66,7 @@ class Accelerate(FrameworkTest):
             self.assertEqual({(step["count"], step["microbatches"]) for step in watched.job.steps(rank)}, {(32, 4)})
         facts = watched.job.facts()
         self.assertEqual((facts["framework"], facts["batch_size"], facts["accumulation"]), ("accelerate", 8, 4))
+        self.assertEqual(facts["reduced_microbatches"], 1)
 
     def test_accelerate_launch(self):
         watched = self.launch("accelerated.py", "-m", "accelerate.commands.launch", "--cpu", watched=True)

@@ -21,6 +21,7 @@ constexpr std::int64_t kLargestWorld = 65536;       // of a watched job, as of a
 constexpr std::int64_t kLargestLaunch = 1'000'000;  // of a watched job
 constexpr std::size_t kMaxFactBytes = 128;
 constexpr std::size_t kMostShapes = 8;
+constexpr std::size_t kMostLinks = 64;
 constexpr std::size_t kMaxNameBytes = 256;
 constexpr std::size_t kMaxMessageBytes = 16 * 1024;
 // Of one frame, whose fields are a few. Each is three bytes on the wire and some fifty in memory.
@@ -223,17 +224,26 @@ Json read_shape(Fields& f) {
   return shape;
 }
 
+Json read_link(Fields& f) {
+  Json link;
+  for (const char* name : {"from", "to"}) link[name] = f.text(name, kMaxNameBytes);
+  for (const char* name : {"bytes", "busy_ns"}) link[name] = f.integer(name, 0);
+  return link;
+}
+
 RankFrame read_facts(Fields& f) {
   Json facts = Json::object();
   for (const char* name : {"framework", "torch", "device", "device_name", "dtype"}) {
     if (f.has(name)) facts[name] = f.text(name, kMaxFactBytes);
   }
-  for (const char* name : {"parameters", "layers", "checkpointed_layers", "batch_size", "accumulation",
-                           "sequence_length", "workers", "memory_used_bytes", "memory_total_bytes"}) {
+  for (const char* name :
+       {"parameters", "layers", "checkpointed_layers", "batch_size", "accumulation", "reduced_microbatches",
+        "sequence_length", "workers", "memory_used_bytes", "memory_total_bytes"}) {
     if (f.has(name)) facts[name] = f.integer(name, 0);
   }
   if (f.has("compiled")) facts["compiled"] = f.flag_or("compiled", false);
   if (f.has("shapes")) facts["shapes"] = f.list("shapes", kMostShapes, read_shape);
+  if (f.has("links")) facts["links"] = f.list("links", kMostLinks, read_link);
   wire::Facts told;
   told.set_facts_json(facts.dump(-1, ' ', false, Json::error_handler_t::replace));
   return told;

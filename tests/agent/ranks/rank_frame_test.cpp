@@ -97,9 +97,16 @@ TEST_CASE("a rank that its user launched says so, and what its steps went into")
 TEST_CASE("facts are passed on as far as they are known, and as they must be") {
   const auto facts = parsed<wire::Facts>(
       R"({"type":"facts","framework":"ddp","parameters":124000000,"compiled":false,"torch":null,"later":[1],"shapes":[{"kind":"linear","m":1,"n":2,"k":3,"count":4,"more":5}]})");
-  CHECK(nlohmann::json::parse(facts.facts_json()) ==
-        nlohmann::json::parse(
-            R"({"framework":"ddp","parameters":124000000,"compiled":false,"shapes":[{"kind":"linear","m":1,"n":2,"k":3,"count":4}]})"));
+  CHECK(
+      nlohmann::json::parse(facts.facts_json()) ==
+      nlohmann::json::parse(
+          R"({"framework":"ddp","parameters":124000000,"compiled":false,"shapes":[{"kind":"linear","m":1,"n":2,"k":3,"count":4}]})"));
+  const std::string links =
+      R"({"reduced_microbatches":4,"links":[{"from":"10.0.0.1","to":"10.0.0.2","bytes":5,"busy_ns":6}]})";
+  CHECK(nlohmann::json::parse(parsed<wire::Facts>(R"({"type":"facts",)" + links.substr(1)).facts_json()) ==
+        nlohmann::json::parse(links));
+  CHECK(refused(R"({"type":"facts","links":[{"from":"a","to":"b","bytes":-1,"busy_ns":6}]})").find("'bytes'") !=
+        std::string::npos);
   CHECK(refused(R"({"type":"facts","parameters":-1})").find("'parameters'") != std::string::npos);
   CHECK(refused(R"({"type":"facts","compiled":1})").find("true or false") != std::string::npos);
   CHECK(refused(R"({"type":"facts","shapes":[{"kind":"gather","m":1,"n":2,"k":3,"count":4}]})") ==

@@ -1,7 +1,7 @@
 """A plain PyTorch job on CPU ranks, with at most one fault planted in it. It knows nothing of Trimtab.
 
     torchrun --nproc_per_node 2 job.py --fault slow_rank --seconds 12
-    job.py --ranks 3 --model conv                       # starts its own ranks
+    ranks.py 3 -- /usr/bin/python3 job.py --model conv
 
 Faults: slow_rank (one rank takes 15 % longer for its own work), slow_data (the loader takes 20 % of a step),
 small_microbatch (microbatches of one sample, 16 a step), everything_recomputed (each layer is computed again in the
@@ -9,8 +9,6 @@ backward pass), healthy. A slow link is planted by who gives the ranks their net
 """
 
 import argparse
-import os
-import sys
 import time
 
 import torch
@@ -33,7 +31,6 @@ def arguments():
     parser.add_argument("--faulty-rank", type=int, default=-1, help="the slow one (default: the last)")
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--steps", type=int, default=10**9, help="at most so many")
-    parser.add_argument("--ranks", type=int, default=2, help="that it starts itself where no launcher has")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--model", choices=("gpt", "mlp", "conv"), default="gpt")
     parser.add_argument("--width", type=int, default=0)
@@ -95,21 +92,27 @@ def loss_of(output, target):
 
 
 class Slower(nn.Module):
-    """The model of a rank whose forward and backward passes take longer by a share. A forward pass is a third of both,
-    so three times the share of the samples go through the model twice."""
+    """The model of a rank whose own work takes longer by a share, its optimizer's included: it sleeps before each forward
+    pass, or samples go through the model twice."""
 
     def __init__(self, model, options):
         super().__init__()
         self.model = model
         self.options = options
-        self.own = 0.0  # seconds of a forward and a backward pass
+        self.longer = 0.0  # seconds a forward pass
+        self.samples = 0  # that take so long
+
+    def begins(self, own, forward, batch):
+        """Seconds of its own work in all, of them a forward pass of `batch` samples."""
+        self.longer = (self.options.share or 0.15) * own
+        self.samples = round(self.longer / forward * batch)
 
     def forward(self, x):
-        share = self.options.share or 0.15
-        if self.own > 0 and self.options.how == "work":
-            self.model(x[:round(3 * share * len(x))])
-        elif self.own > 0:
-            time.sleep(self.own * share)
+        if self.options.how == "sleep":
+            time.sleep(self.longer)
+        else:
+            for begin in range(0, self.samples, len(x)):
+                self.model(x[:self.samples - begin])
         return self.model(x)
 
 
@@ -120,17 +123,19 @@ def reduce_by_hand(model):
 
 
 def timed_alone(model, options, microbatch):
-    """Seconds that a forward and a backward pass take this rank by itself, its median of five."""
+    """Seconds that a forward pass takes this rank by itself, and both passes: their medians of five."""
     batch = [Examples(options)[i] for i in range(microbatch)]
     inputs = torch.stack([one[0] for one in batch])
     targets = torch.stack([torch.as_tensor(one[1]) for one in batch])
-    times = []
+    forward, both = [], []
     for _ in range(5):
         begin = time.perf_counter()
-        loss_of(model(inputs), targets).backward()
-        times.append(time.perf_counter() - begin)
+        loss = loss_of(model(inputs), targets)
+        forward.append(time.perf_counter() - begin)
+        loss.backward()
+        both.append(time.perf_counter() - begin)
         model.zero_grad()
-    return sorted(times)[2]
+    return sorted(forward)[2], sorted(both)[2]
 
 
 def train(options):
@@ -146,9 +151,7 @@ def train(options):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     examples = Examples(options)
     dist.barrier()
-    alone = timed_alone(plain, options, microbatch)
-    if slow:
-        plain.own = alone
+    forward, alone = timed_alone(plain, options, microbatch)
     if options.fault == "slow_data":
         share = options.share or 0.2
         # Workers load while the ranks compute: what is waited for is what they are slower.
@@ -168,7 +171,10 @@ def train(options):
                 (loss_of(model(inputs), targets) / accumulation).backward()
         if options.reduce == "hand":
             reduce_by_hand(model)
+        stepping = time.perf_counter()
         optimizer.step()
+        if slow and len(times) == 1:
+            plain.begins(alone + (time.perf_counter() - stepping) / accumulation, forward, microbatch)
         optimizer.zero_grad()
         now = time.perf_counter()
         times.append((now - last) * 1e3)
@@ -185,11 +191,6 @@ def train(options):
                 file.writelines(f"{one:.4f}\n" for one in times)
 
 
-def run(rank, options):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.ranks))
-    main(options)
-
-
 def main(options):
     torch.set_num_threads(options.threads)
     dist.init_process_group("gloo")
@@ -197,19 +198,5 @@ def main(options):
     dist.destroy_process_group()
 
 
-def start_ranks(options):
-    import socket  # pylint: disable=import-outside-toplevel
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.multiprocessing.spawn(run, (options,), nprocs=options.ranks)
-
-
 if __name__ == "__main__":
-    chosen = arguments()
-    if "RANK" in os.environ:
-        main(chosen)
-    else:
-        start_ranks(chosen)
-    sys.exit(0)
+    main(arguments())

@@ -1,11 +1,11 @@
 """How often a card's first finding is wrong: real jobs with one planted fault each, recorded and folded.
 
-    rates.py --runs 100 --seed 1 --card-of-frames build/release/bin/card_of_frames --frames DIR
+    rates.py --runs 100 --seed 1 --trimtab build/release/bin/trimtab --out DIR
+    rates.py --runs 20 --seed 1 --card-of-frames build/release/bin/card_of_frames --out DIR   # frames are kept, no daemons
 
 Each run has its own model, number of ranks and way of planting, out of its seed. Prints a table, and each wrong run with
 what makes it again. A run that tells too few steps for a finding (a machine that is too busy) counts by itself.
-slow_link and healthy_links need root: their ranks are in network namespaces, behind links of 400 Mbit/s, of which one
-may give half.
+slow_link and healthy_links need root: their ranks are in network namespaces, behind links of which one may give half.
 """
 
 import argparse
@@ -13,6 +13,8 @@ import collections
 import json
 import os
 import random
+import shutil
+import statistics
 import subprocess
 import sys
 
@@ -23,16 +25,20 @@ LINKS = ("slow_link", "healthy_links")
 EXPECTED = {"healthy_links": "healthy"}
 MODELS = (("gpt", 128, 4, 64, 16), ("gpt", 64, 3, 32, 16), ("gpt", 192, 2, 48, 8), ("mlp", 512, 6, 0, 16),
           ("mlp", 1024, 3, 0, 32), ("conv", 32, 4, 0, 16), ("conv", 48, 3, 0, 8))
+# Jobs that compute for at least a third of a step where no link is slow.
+BEHIND_LINKS = ((1000, "mlp --width 384 --layers 4 --batch 128"), (400, "mlp --width 256 --layers 4 --batch 256"),
+                (400, "gpt --width 96 --layers 3 --length 32 --batch 32"), (1000, "gpt --width 96 --layers 3 --length 32"))
 HERE = os.path.dirname(os.path.abspath(__file__))
-JOB = os.path.join(HERE, "job.py")
+PYTHON = "/usr/bin/python3"
+JOB = [PYTHON, os.path.join(HERE, "job.py")]
 
 
 def behind_links(fault, rng, seconds):
     ranks = rng.choice((3, 4))
     halved = rng.randrange(ranks) if fault == "slow_link" else -1
-    model = rng.choice((["mlp", "--width", "384", "--layers", "4"], ["gpt", "--width", "96", "--layers", "3", "--length", "32"]))
-    return ["/usr/bin/python3", os.path.join(HERE, "in_namespaces.py"), "--ranks", str(ranks), "--halved", str(halved), "--",
-            "/usr/bin/python3", JOB, "--seconds", str(seconds), "--model", *model], ranks
+    mbit, model = rng.choice(BEHIND_LINKS)
+    return [PYTHON, os.path.join(HERE, "in_namespaces.py"), "--ranks", str(ranks), "--halved", str(halved), "--mbit", str(mbit), "--",
+            *JOB, "--seconds", str(seconds), "--model", *model.split()], ranks
 
 
 def command_of(fault, seed, seconds):
@@ -42,8 +48,8 @@ def command_of(fault, seed, seconds):
         return *behind_links(fault, rng, seconds), None
     ranks = rng.choice((2, 2, 3, 4))
     model, width, layers, length, batch = rng.choice(MODELS)
-    command = ["/usr/bin/python3", JOB, "--fault", fault, "--seconds", str(seconds), "--seed", str(seed), "--ranks", str(ranks),
-               "--model", model, "--width", str(width), "--layers", str(layers), "--batch", str(batch), "--how",
+    command = [PYTHON, os.path.join(HERE, "ranks.py"), str(ranks), "--", *JOB, "--fault", fault, "--seconds", str(seconds),
+               "--seed", str(seed), "--model", model, "--width", str(width), "--layers", str(layers), "--batch", str(batch), "--how",
                rng.choice(("work", "sleep"))]
     if length:
         command += ["--length", str(length)]
@@ -56,7 +62,28 @@ def command_of(fault, seed, seconds):
     return command, ranks, rank
 
 
-def card_of(program, ranks, path):
+def card_of_run(program, command, folder):
+    """The card that `trimtab run -- COMMAND` leaves, with daemons of its own. None: the job failed."""
+    with open(folder + ".log", "w", encoding="utf-8") as said:
+        done = subprocess.run([program, "run", "--out", folder, "--", *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                              env={**os.environ, "TRIMTAB_STATE": folder + ".state"}, timeout=120, check=False)
+    shutil.rmtree(folder + ".state", ignore_errors=True)
+    if done.returncode != 0:
+        return None
+    with open(os.path.join(folder, "card.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def card_of_frames(program, command, ranks, path, again):
+    """The same of frames, which are recorded first where this is not `again`. None: the job failed, or did not run."""
+    if not again:
+        with open(path + ".log", "w", encoding="utf-8") as said:
+            frames, code = record.record(command, output=said)
+        if code != 0:
+            return None
+        record.write(frames, path)
+    if not os.path.exists(path):
+        return None
     return json.loads(subprocess.run([program, str(ranks), path], check=True, capture_output=True, text=True).stdout)
 
 
@@ -71,43 +98,87 @@ def outcome(card, fault, rank):
     return first["name"] + (f" {first['rank']}" if "rank" in first else "")
 
 
+def without_fault(command):
+    """The same job, healthy."""
+    words = list(command)
+    for option, value in (("--fault", "healthy"), ("--halved", "-1")):
+        if option in words:
+            words[words.index(option) + 1] = value
+    return words
+
+
+class Rates:
+    def __init__(self, options):
+        self.options = options
+        self.outcomes = collections.defaultdict(collections.Counter)
+        self.gains = collections.defaultdict(list)  # of findings that were right: (told, low, high, seen in the healthy job)
+
+    def card(self, command, ranks, name):
+        path = os.path.join(self.options.out, name)
+        if self.options.trimtab:
+            return card_of_run(self.options.trimtab, command, path)
+        return card_of_frames(self.options.card_of_frames, command, ranks, path + ".jsonl", self.options.again)
+
+    def run(self, fault, seed):
+        command, ranks, rank = command_of(fault, seed, self.options.seconds)
+        card = self.card(command, ranks, f"{fault}-{seed}")
+        if card is None:
+            self.outcomes[fault]["the job failed"] += 1
+            return
+        found = outcome(card, fault, rank)
+        self.outcomes[fault][found] += 1
+        if found != "right":
+            print(f"{fault} {seed}: {found}; load {os.getloadavg()[0]:.0f}; {' '.join(command[2:])}", flush=True)
+            for one in card["findings"][:2]:
+                print("   ", one["name"], round(one["gain"], 3), one["why"], flush=True)
+        elif self.options.twins:
+            self.compare(fault, seed, card)
+
+    def compare(self, fault, seed, card):
+        """What the finding says to gain, beside the same job without the fault."""
+        command, ranks, _ = command_of(fault, seed, self.options.seconds)
+        healthy = self.card(without_fault(command), ranks, f"{fault}-{seed}-healthy")
+        if healthy is None:
+            return
+        seen = 1 - healthy["step_ms"]["median"] / card["step_ms"]["median"]
+        first = card["findings"][0]
+        self.gains[fault].append((first["gain"], first["low"], first["high"], seen))
+        print(f"{fault} {seed}: gain {first['gain']:.3f} ({first['low']:.3f} to {first['high']:.3f}), seen {seen:.3f}", flush=True)
+
+    def print(self):
+        print("\n| planted | runs | right | too few steps | something else first |\n| --- | --- | --- | --- | --- |")
+        for fault, counts in self.outcomes.items():
+            other = {name: count for name, count in counts.items() if name not in ("right", "too few steps")}
+            print(f"| {fault} | {sum(counts.values())} | {counts['right']} | {counts['too few steps']} | "
+                  f"{', '.join(f'{count} {name}' for name, count in other.items()) or '0'} |")
+        if not self.gains:
+            return
+        print("\n| planted | pairs | gain told, median | gain seen, median | seen within the interval |\n| --- | --- | --- | --- | --- |")
+        for fault, pairs in self.gains.items():
+            told, seen = (statistics.median(pair[place] for pair in pairs) for place in (0, 3))
+            within = sum(low <= saw <= high for _, low, high, saw in pairs)
+            print(f"| {fault} | {len(pairs)} | {told:.1%} | {seen:.1%} | {within} |")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=10, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--faults", nargs="*", default=FAULTS)
-    parser.add_argument("--frames", default="/tmp/trimtab-card-frames")
-    parser.add_argument("--card-of-frames", required=True)
+    parser.add_argument("--out", default="/tmp/trimtab-cards", help="where cards or frames go")
+    program = parser.add_mutually_exclusive_group(required=True)
+    program.add_argument("--trimtab", help="the program: each job runs under it")
+    program.add_argument("--card-of-frames", help="that program: frames are recorded and folded")
     parser.add_argument("--again", action="store_true", help="fold the frames that are there, and run nothing")
+    parser.add_argument("--twins", action="store_true", help="run each job without its fault, too, and compare what the finding says to gain")
     options = parser.parse_args()
-    os.makedirs(options.frames, exist_ok=True)
-    results = collections.defaultdict(collections.Counter)
+    os.makedirs(options.out, exist_ok=True)
+    rates = Rates(options)
     for seed in range(options.seed, options.seed + options.runs):
         for fault in options.faults:
-            command, ranks, rank = command_of(fault, seed, options.seconds)
-            path = os.path.join(options.frames, f"{fault}-{seed}.jsonl")
-            if not options.again:
-                with open(path + ".log", "w", encoding="utf-8") as said:
-                    frames, code = record.record(command, output=said)
-                if code != 0:
-                    results[fault]["the job failed"] += 1
-                    continue
-                record.write(frames, path)
-            elif not os.path.exists(path):
-                continue
-            card = card_of(options.card_of_frames, ranks, path)
-            found = outcome(card, fault, rank)
-            results[fault][found] += 1
-            if found != "right":
-                print(f"{fault} {seed}: {found}; load {os.getloadavg()[0]:.0f}; {' '.join(command[2:])}", flush=True)
-                for one in card["findings"][:2]:
-                    print("   ", one["name"], round(one["gain"], 3), one["why"], flush=True)
-    print("\n| planted | runs | right | too few steps | something else first |\n| --- | --- | --- | --- | --- |")
-    for fault, counts in results.items():
-        other = {name: count for name, count in counts.items() if name not in ("right", "too few steps")}
-        print(f"| {fault} | {sum(counts.values())} | {counts['right']} | {counts['too few steps']} | "
-              f"{', '.join(f'{count} {name}' for name, count in other.items()) or '0'} |")
+            rates.run(fault, seed)
+    rates.print()
     return 0
 
 

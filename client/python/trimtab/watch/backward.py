@@ -11,19 +11,22 @@ from . import optimizers
 from .account import BACKWARD, COMMUNICATION, FORWARD, OPTIMIZER, RECOMPUTE
 from .identity import initialized_distributed
 from .losses import losses
+from .modules import modules
 from .session import session
 
 
 class Counts:
-    """Backward passes of the step under way, but for those that an optimizer's closure makes."""
+    """Backward passes of the step under way, but for those that an optimizer's closure makes; and those behind which DDP
+    reduces gradients."""
 
     def __init__(self):
-        self.passes = 0
-        self.latest = 0  # Of the last step that is done.
+        self.passes = self.reduced = 0
+        self.latest = self.latest_reduced = 0  # Of the last step that is done.
 
     def take(self):
         passes = self.latest = self.passes
-        self.passes = 0
+        self.latest_reduced = self.reduced
+        self.passes = self.reduced = 0
         values = {"loss": losses.take()}
         if passes:
             values["microbatches"] = passes
@@ -62,6 +65,7 @@ def _begins(autograd, arguments, named):
         return 0, None
     if not in_closure:
         counts.passes += 1
+        counts.reduced += modules.reduces
     tensor = arguments[0] if arguments else named.get("tensors")
     if isinstance(tensor, (list, tuple)):
         tensor = tensor[0] if tensor else None

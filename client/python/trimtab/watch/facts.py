@@ -95,7 +95,8 @@ def _links():
 
 def _accumulation():
     microbatches = backward.counts.latest
-    known = {"accumulation": microbatches, "checkpointed_layers": repeated.latest // max(1, microbatches)}
+    known = {"accumulation": microbatches, "checkpointed_layers": repeated.latest // max(1, microbatches),
+             "reduced_microbatches": backward.counts.latest_reduced}
     return {name: value for name, value in known.items() if value}
 
 

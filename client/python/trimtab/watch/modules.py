@@ -94,6 +94,12 @@ class Modules:
             self._handles.pop().remove()
 
     @property
+    def reduces(self):
+        """Whether DDP reduces gradients behind the backward pass that begins: not inside of no_sync()."""
+        module = self.roots[0].module() if self.roots else None
+        return bool(getattr(module, "require_backward_grad_sync", False))
+
+    @property
     def may_hook(self):
         return not self._closed and not self._compiles_functions
 

@@ -75,6 +75,17 @@ Estimate passes_share(const JobLook& job) {
   return estimate_of(rows.series([&rows](std::size_t row) { return rows.mean(row, &Cell::passes) / rows.wall(row); }));
 }
 
+// What less often reduced gradients save, where `times` microbatches become one: of the waiting that no slower rank
+// explains. Where it is not told how often gradients are reduced, that is in the upper bound alone.
+Estimate saved_communication(const JobLook& job, std::int64_t times) {
+  if (job.work().ranks().size() < 2) return {};
+  const Estimate waiting = pure_communication(job);
+  const auto reduced = static_cast<double>(job.facts.reduced_microbatches);
+  if (reduced <= 0) return {0, 0, waiting.high * (1 - 1 / static_cast<double>(times))};
+  const double goes = 1 - std::max(reduced / static_cast<double>(times), 1.0) / reduced;
+  return {waiting.value * goes, std::max(waiting.low, 0.0) * goes, waiting.high * goes};
+}
+
 double microbatch_ms(const JobLook& job) {
   const Rows& rows = job.work();
   return median_of(rows.series([&](std::size_t row) {
@@ -95,15 +106,18 @@ Found find_small_microbatch(const JobLook& job) {
   if (!fixed || times < 2) return {};
   const double goes = 1 - 1 / static_cast<double>(times);
   const Estimate passes = passes_share(job);
-  // Whether gradients are reduced once a microbatch or once a step is not told. At most that goes, too.
-  const double communication = job.work().ranks().size() > 1 ? pure_communication(job).high * goes : 0;
-  const Estimate gain{passes.value * fixed->share.value * goes, passes.low * fixed->share.low * goes,
-                      std::min(passes.high * fixed->share.high * goes + communication, 0.95)};
+  const Estimate communication = saved_communication(job, times);
+  const Estimate gain{std::min(passes.value * fixed->share.value * goes + communication.value, 0.95),
+                      passes.low * fixed->share.low * goes + communication.low,
+                      std::min(passes.high * fixed->share.high * goes + communication.high, 0.95)};
   if (gain.value < kLeastGain || gain.low < kSurely) return {};
   api::CardFinding finding = new_finding(api::FindingName::kSmallMicrobatch, gain);
   finding.why = std::to_string(microbatches) + " microbatches of " + std::to_string(samples) +
                 (samples == 1 ? " sample" : " samples") + " a step; " + format_percent(fixed->share.value) +
                 " of a microbatch's time does not depend on its size (" + fixed->basis + ")" +
+                (job.facts.reduced_microbatches > 1
+                     ? "; gradients are reduced in " + std::to_string(job.facts.reduced_microbatches) + " of them"
+                     : "") +
                 (job.memory.left_bytes ? "" : "; how much memory is left is not known");
   finding.advice = advice(job, samples * times, microbatches / times);
   return finding;

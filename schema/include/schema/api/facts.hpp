@@ -57,6 +57,7 @@ struct RankFacts {
   std::int64_t checkpointed_layers = 0;
   std::int64_t batch_size = 0;
   std::int64_t accumulation = 0;
+  std::int64_t reduced_microbatches = 0;
   std::int64_t sequence_length = 0;
   std::int64_t workers = -1;
   std::int64_t memory_used_bytes = 0;
@@ -76,6 +77,8 @@ struct RankFacts {
     visit("checkpointed_layers", &RankFacts::checkpointed_layers, Presence::kIfAny, "");
     visit("batch_size", &RankFacts::batch_size, Presence::kIfAny, "Of the loader, per rank.");
     visit("accumulation", &RankFacts::accumulation, Presence::kIfAny, "Forward passes per optimizer step.");
+    visit("reduced_microbatches", &RankFacts::reduced_microbatches, Presence::kIfAny,
+          "Backward passes per optimizer step behind which gradients are reduced over ranks.");
     visit("sequence_length", &RankFacts::sequence_length, Presence::kIfAny, "");
     visit("workers", &RankFacts::workers, Presence::kUsual, "Of the loader.", Sign::kAny);
     visit("memory_used_bytes", &RankFacts::memory_used_bytes, Presence::kIfAny, "At its peak.");
