@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from typing import Optional
 
 from .connection import Connection
 
@@ -52,7 +53,7 @@ class JobView:
     reason: str = ""
     exit_code: str = "0:0"
     run_s: float = 0.0
-    limit_s: float | None = None
+    limit_s: Optional[float] = None
     preempted: bool = False
     restarts: int = 0
     output: str = ""  # path of the batch script's, where it runs
