@@ -1,6 +1,6 @@
 # A target's sources compiled in groups of some 2,000 lines, whose headers are parsed once: a build from nothing takes less than half
 # the time, one after an edit of a file longer. scripts/setup turns it on in a build directory that it makes; a directory keeps what it
-# has. Without it each file is compiled alone, so a file that lacks an include fails the presets debug, tsan and portable.
+# has. Without it each file is compiled alone, so a file that lacks an include fails the presets debug and tsan.
 option(TRIMTAB_GROUPS "Compile sources in groups: shorter from nothing, longer after an edit" OFF)
 set(TRIMTAB_GROUP_LINES 2000 CACHE STRING "Most lines of a group, of which no file is longer")
 if(TRIMTAB_GROUPS)

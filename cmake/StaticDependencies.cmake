@@ -1,5 +1,5 @@
-# The same libraries from their archives, so that a program runs wherever a glibc as new as this machine's is. The
-# distribution has no archives of spdlog, fmt and toml++: their headers are used instead.
+# The same libraries from their archives, so that a program needs glibc and libgcc alone, and of glibc an older one than this machine's
+# (tests/packaging/test_glibc.py). The distribution has no archives of spdlog, fmt and toml++: their headers are used instead.
 set(OPENSSL_USE_STATIC_LIBS ON)
 set(ZLIB_USE_STATIC_LIBS ON)
 set(Protobuf_USE_STATIC_LIBS ON)

@@ -30,8 +30,9 @@ if(TRIMTAB_WARNINGS_ARE_ERRORS)
   target_compile_options(trimtab_warnings INTERFACE -Werror)
 endif()
 
+# libgcc comes with every glibc, and as an archive it asks for a newer one than programs may (tests/packaging/test_glibc.py).
 if(TRIMTAB_PORTABLE)
-  add_link_options(-static-libstdc++ -static-libgcc -s)
+  add_link_options(-static-libstdc++ -s)
 endif()
 
 if(TRIMTAB_SANITIZE STREQUAL "address")

@@ -1,13 +1,13 @@
 """Makes the wheel of a finished build (scripts/wheel).
 
 Programs are scripts of the wheel, so pip puts them into the environment's bin. Libraries go beside it, into lib/trimtab, where the programs
-look for them. Needs Debian's python3-wheel, which writes the archive and its record.
+look for them. Completion files and manual pages are what shell_files.py has written into the build's folder shell-files.
+Needs Debian's python3-wheel, which writes the archive and its record.
 """
 import argparse
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ["trimtab", "trimtab-agent", "trimtab-coordinator"]
 LIBRARIES = ["libtrimtab-inject.so", "libnccl-profiler-trimtab.so", "libnccl-tuner-trimtab.so", "libtrimtab-nvtx.so"]
 NEEDED_LIBRARIES = LIBRARIES[:1]
+ZSH = ("vendor-completions", "site-functions")  # Debian's folder for its packages, and that of everything else
 TAG = "py3-none-manylinux_2_34_x86_64"
 METADATA = """Metadata-Version: 2.1
 Name: trimtab
@@ -56,11 +57,9 @@ def fill(tree, build, release):
             copy(source, tree / place)
         # For jobs that `trimtab run` watches: a folder without other people's packages. A wheel has no links, so these are copies.
         copy(source, data / "data" / "lib" / "trimtab" / "python" / place)
-    for kind, place in (("bash", "bash-completion/completions/trimtab"), ("zsh", "zsh/site-functions/_trimtab")):
-        text = subprocess.run([build / "bin" / "trimtab", "completion", kind], capture_output=True, text=True, check=True).stdout
-        target = data / "data" / "share" / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+    for source in sorted(path for path in (build / "shell-files").rglob("*") if path.is_file()):
+        place = str(source.relative_to(build / "shell-files")).replace(*ZSH)
+        copy(source, data / "data" / "share" / place)
     information = tree / f"trimtab-{release}.dist-info"
     information.mkdir()
     (information / "METADATA").write_text(METADATA.format(version=release, readme=(ROOT / "README.md").read_text()))
