@@ -59,7 +59,7 @@ JOB = """schema = "trimtab.job/1"
 name = "{name}"
 mode = "auto"
 world_size = 2
-steps = 100000
+steps = {steps}
 {keys}
 working_directory = "{root}"
 
@@ -74,15 +74,16 @@ measure_steps = 8
 blocks = 2
 candidates = 1
 max_trials = 1
-overhead = 1.0
+overhead = {overhead}
 deadline_s = {deadline}
 """
 
 
-def write_job(trimtab, train, name="tiny", keys="", deadline=60):
+def write_job(trimtab, train, name="tiny", keys="", deadline=60, steps=100000, overhead=1.0):
     """Path of a job.toml whose ranks run `train`."""
     path = trimtab.directory / f"{name}.toml"
-    path.write_text(JOB.format(name=name, keys=keys, root=ROOT, train=json.dumps(train), deadline=deadline))
+    path.write_text(JOB.format(name=name, keys=keys, root=ROOT, train=json.dumps(train), deadline=deadline, steps=steps,
+                               overhead=overhead))
     return path
 
 
@@ -125,12 +126,17 @@ class Newcomer(unittest.TestCase):
         self.assertRegex(said, rf"\(its log: n0:{log}/rank-[01]\.log\)")
         self.assertIn("| begins\n", said)
 
-    def restarted(self, resumes):
-        """[the steps of each of the job's own launches], once tuning is over."""
+    def saving(self, resumes, keys="", **how):
+        """job.toml of the script that saves."""
         trimtab = self.trimtab
         client = pathlib.Path(__file__).parents[2] / "client" / "python"
         train = ["/usr/bin/python3", str(self.script(SAVING)), str(client), str(trimtab.directory), "{checkpoint}", "{steps}", "{plan}", resumes]
-        path = write_job(trimtab, train, keys=f'delivery = "restart"\ncheckpoint = "{trimtab.directory}/saved"')
+        return write_job(trimtab, train, keys=f'{keys}\ndelivery = "restart"\ncheckpoint = "{trimtab.directory}/saved"', **how)
+
+    def restarted(self, resumes):
+        """[the steps of each of the job's own launches], once tuning is over."""
+        trimtab = self.trimtab
+        path = self.saving(resumes)
         tune = trimtab.start_tune(path, "--allow-restarts")
         self.assertEqual(tune.wait(timeout=200), 0, trimtab.tune_log() + trimtab.all_logs())
         lines = [line.split() for line in (trimtab.directory / "steps").read_text().splitlines()]
@@ -153,6 +159,27 @@ class Newcomer(unittest.TestCase):
         self.assertEqual(len(launches), 2, said)
         self.assertEqual(launches[1][0], 0)
         self.assertEqual(self.jobs()[0]["phase"], "training")
+
+    def test_without_an_initial_plan_and_time_for_trials_a_ddp_job_runs_to_its_end_and_its_better_plan_is_named(self):
+        trimtab = self.trimtab
+        tune = trimtab.start_tune(self.saving("resumes", 'target = "ddp"\nallow_restarts = true', steps=300, overhead=0.02))
+        self.assertEqual(tune.wait(timeout=200), 0, trimtab.tune_log() + trimtab.all_logs())
+        said = trimtab.tune_log()
+        self.assertEqual(trimtab.report()["trials"], [], said)
+        self.assertRegex(said, r"A trial of it needs a job of \d+ steps \(it has 300\)")
+        wait_until(lambda: self.jobs()[0]["phase"] == "finished", "the job's end", 60)
+        steps = [int(line.split()[1]) for line in (trimtab.directory / "steps").read_text().splitlines()]
+        self.assertEqual(steps, list(range(300)), said)
+
+    def test_init_writes_a_job_file_that_doctor_and_tune_take_as_it_is(self):
+        trimtab = self.trimtab
+        job = trimtab.directory / "made.toml"
+        said = trimtab.run("init", "--out", job, "--", "/usr/bin/python3", self.script(SILENT), trimtab.directory, "6").stdout
+        self.assertIn(f"wrote {job}", said)
+        tune = trimtab.start_tune(job)
+        self.assertEqual(tune.wait(timeout=120), 0, trimtab.tune_log() + trimtab.all_logs())
+        self.assertEqual(len(self.starts()), 1)
+        self.assertEqual(trimtab.report()["phase"], "finished")
 
     def test_what_down_ended_is_over_and_two_jobs_share_no_device(self):
         trimtab = self.trimtab
