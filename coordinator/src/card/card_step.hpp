@@ -28,8 +28,8 @@ struct CardStep {
   std::int64_t microbatches = 0;  // 0 = not told, likewise count and tokens
   std::int64_t count = 0;         // samples that this rank took
   std::int64_t tokens = 0;
-  std::int64_t preparations =
-      0;  // things that the job prepared once in this step (a compilation): it counts for nothing
+  // What the process has prepared so far (a compilation, a larger pool): a step in which it grows counts for nothing.
+  std::int64_t preparations = 0;
   std::int64_t peak_bytes = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace trimtab::coordinator {
 
@@ -52,7 +53,8 @@ void KeptSteps::add(const CardStep& step) {
   ++told_;
   trained_s_ += static_cast<double>(std::max<std::int64_t>(step.wall_ns, 0)) / 1e9;
   while (!kept_.empty() && kept_.back().step >= step.step) kept_.pop_back();
-  if (told_ <= kWarmup || step.preparations > 0 || step.wall_ns <= 0) return;
+  const bool prepared = step.preparations > std::exchange(preparations_, step.preparations);
+  if (told_ <= kWarmup || prepared || step.wall_ns <= 0) return;
   if (!is_chosen(step.step)) return;
   kept_.push_back(kept(step, trained_s_));
   make_room();
@@ -61,6 +63,7 @@ void KeptSteps::add(const CardStep& step) {
 void KeptSteps::forget() {
   kept_.clear();
   told_ = 0;
+  preparations_ = 0;
   halvings_ = 0;
   trained_s_ = 0;
 }

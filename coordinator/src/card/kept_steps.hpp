@@ -56,6 +56,7 @@ class KeptSteps {
   std::size_t capacity_;
   std::deque<KeptStep> kept_;
   std::int64_t told_ = 0;
+  std::int64_t preparations_ = 0;  // as the latest step told
   unsigned halvings_ = 0;
   double trained_s_ = 0;
 };

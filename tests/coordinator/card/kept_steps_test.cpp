@@ -27,10 +27,10 @@ TEST_CASE("warm-up and steps that prepare something are not kept") {
   KeptSteps steps(100);
   for (std::int64_t i = 0; i < 10; ++i) {
     CardStep step = step_of(i);
-    step.preparations = i == 6 ? 1 : 0;
+    step.preparations = (i >= 6 ? 1 : 0) + (i >= 8 ? 1 : 0);  // told as a sum
     steps.add(step);
   }
-  CHECK(numbers(steps) == std::set<std::int64_t>{3, 4, 5, 7, 8, 9});
+  CHECK(numbers(steps) == std::set<std::int64_t>{3, 4, 5, 7, 9});
   CHECK(steps.told() == 10);
 }
 

@@ -1,0 +1,40 @@
+"""A script of tests/frameworks/scripts under the built `trimtab run`: the card that it leaves."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import unittest
+
+from framework_job import LAUNCH_S, NEAR, SCRIPTS, WARM, FrameworkTest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "system"))
+
+from installation import TRIMTAB  # noqa: E402
+
+CARD_S = 5  # From the script's end to its card.
+ENDS_S = 2  # From the last line of a script's log to its end.
+
+
+@unittest.skipUnless(TRIMTAB.exists(), "trimtab is not built")
+class CardTest(FrameworkTest):
+    def card(self, script, *launcher, arguments=(), **more):
+        """The card is there in time, and its step is that of the script's own log."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIMTAB_", "SLURM_", "PYTHON"))}
+        environment = {**kept, "TRIMTAB_RUN_AS_ROOT": "true", "TRIMTAB_STATE": os.path.join(self.folder, "state"), **more}
+        words = [TRIMTAB, "run", "--out", "out", "--", *launcher, os.path.join(SCRIPTS, script), *arguments]
+        done = subprocess.run(words, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=LAUNCH_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        folder = pathlib.Path(self.folder)
+        self.assertTrue((folder / "out" / "card.json").is_file(), done.stderr)
+        card = json.loads((folder / "out" / "card.json").read_text())
+        self.assertEqual(card["job"], script.removesuffix(".py"))
+        self.assertEqual(card["ranks"], len(list(folder.glob("log-*.jsonl"))), done.stderr)
+        took = [json.loads(line)["ms"] for line in (folder / "log-0.jsonl").read_text().splitlines()]
+        own = statistics.median([ms for ms in took if ms is not None][WARM:])
+        self.assertLess(abs(card["step_ms"]["median"] / own - 1), NEAR, (card["step_ms"], own))
+        last = max(path.stat().st_mtime for path in folder.glob("log-*.jsonl"))
+        self.assertLess((folder / "out" / "card.json").stat().st_mtime - last, CARD_S + ENDS_S)
+        return card
