@@ -30,6 +30,22 @@ class Scripts(FrameworkTest):
         facts = watched.job.facts()
         self.assertEqual((facts["framework"], facts["layers"], facts["checkpointed_layers"]), ("fsdp2", 4, 4))
 
+    def test_fsdp1_with_accumulation(self):
+        alone, watched = self.both("fsdp1.py", *TORCHRUN)
+        self.assert_near_own_log(watched, ranks=2)
+        self.assert_same_outputs(alone, watched, ranks=2, files=())
+        for rank in (0, 1):
+            self.assertEqual([entry["norm"] for entry in alone.log(rank)], [entry["norm"] for entry in watched.log(rank)])
+            self.assert_losses_told(watched, watched.losses(rank), rank)
+            self.assertEqual({(step["count"], step["microbatches"]) for step in watched.job.steps(rank)}, {(16, 2)})
+            parts = watched.job.steps(rank)[-1]["parts"]
+            for name in ("data", "forward", "backward", "optimizer", "communication"):
+                self.assertGreater(parts[f"{name}_ns"], 0, name)
+        facts = watched.job.facts()
+        self.assertEqual((facts["framework"], facts["layers"], facts["batch_size"], facts["accumulation"], facts["sequence_length"]),
+                         ("fsdp", 3, 8, 2, 64))
+        self.assertEqual(facts["parameters"], 660608)  # Of the whole model, of which a rank holds half.
+
 
 class Transformers(FrameworkTest):
     def test_trainer(self):
