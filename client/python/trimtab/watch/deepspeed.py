@@ -1,8 +1,11 @@
 """DeepSpeed: its engine says where a step ends, for its ZeRO optimizers call torch's more than once a step."""
 import functools
+import weakref
 
 from .account import OPTIMIZER
 from .facts import facts
+from .losses import losses
+from .modules import modules
 from .session import session
 from .wrapping import as_part
 
@@ -11,21 +14,41 @@ _WHO = "deepspeed"
 
 def engine_loaded(module):
     engine = module.DeepSpeedEngine
-    plain = as_part(engine.step, OPTIMIZER, "optimizer")
+    engine.step = _watched_step(engine.step)
+    engine.backward = _watched_backward(engine.backward)
 
-    @functools.wraps(engine.step)
+
+def _watched_step(method):
+    """A step ends where the engine counts one: with some settings it does not say before whether it will."""
+    plain = as_part(method, OPTIMIZER, "optimizer")
+
+    @functools.wraps(method)
     def step(self, *arguments, **named):
-        last = True
+        before = None
         with session.guard("DeepSpeed's hook"):
-            _take_over()
-            last = bool(self.is_gradient_accumulation_boundary())
+            _take_over(self)
+            before = self.global_steps
         returned = plain(self, *arguments, **named)
-        if last:
-            with session.guard("DeepSpeed's hook"):
-                session.ends(_WHO, getattr(self, "global_steps", None) and self.global_steps - 1)
+        with session.guard("DeepSpeed's hook"):
+            if self.global_steps != before:
+                session.ends(_WHO, self.global_steps - 1)
         return returned
 
-    engine.step = step
+    return step
+
+
+def _watched_backward(plain):
+    """It divides the loss by the microbatches, and multiplies it where gradients are scaled."""
+
+    @functools.wraps(plain)
+    def backward(self, loss, *arguments, **named):
+        losses.instead = loss
+        try:
+            return plain(self, loss, *arguments, **named)
+        finally:
+            losses.instead = None
+
+    return backward
 
 
 def pipeline_loaded(module):
@@ -36,17 +59,18 @@ def pipeline_loaded(module):
     @functools.wraps(plain)
     def train_batch(self, *arguments, **named):
         with session.guard("DeepSpeed's hook"):
-            _take_over()
+            _take_over(self)
         returned = plain(self, *arguments, **named)
         with session.guard("DeepSpeed's hook"):
             session.tell(microbatches=self.micro_batches)
-            session.ends(_WHO, getattr(self, "global_steps", None) and self.global_steps - 1)
+            session.ends(_WHO, self.global_steps - 1)
         return returned
 
     engine.train_batch = train_batch
 
 
-def _take_over():
+def _take_over(engine):
     session.begins()
+    modules.whole = weakref.ref(engine)
     session.take_over(_WHO)
     facts.made_with(_WHO)

@@ -13,6 +13,7 @@ _DIVIDED = ("DivBackward0", "MulBackward0")
 class Losses:
     def __init__(self):
         self._scaled = (None, None)
+        self.instead = None  # Of the next backward pass: a framework begins it at what it has made of this.
         self._values = []
         self._on_device = None
         self._divided = False
@@ -35,7 +36,9 @@ class Losses:
     def add(self, tensor):
         """A backward pass begins at `tensor`."""
         scaled, loss = self._scaled
-        if scaled is not None:
+        if self.instead is not None:
+            tensor, self.instead = self.instead, None
+        elif scaled is not None:
             self._scaled = (None, None)
             if scaled is tensor:
                 tensor = loss

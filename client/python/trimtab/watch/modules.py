@@ -62,11 +62,18 @@ def _autocast(torch):
     return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
+def _is_a_frameworks(what):
+    """A function that DeepSpeed compiles for itself, which never calls the model."""
+    return getattr(what, "__self__", None) is None and str(getattr(what, "__module__", "")).startswith("deepspeed.") and hasattr(
+        what, "__code__")
+
+
 class Modules:
     """What is hooked. All of it goes when anything is compiled later."""
 
     def __init__(self):
         self.torch = None
+        self.whole = lambda: None  # What is trained, where a framework knows: its optimizer may hold none of the parameters.
         self.roots = []
         self.compiled = False
         self._compiles_functions = False
@@ -76,7 +83,7 @@ class Modules:
 
     def compiles(self, what):
         """The compiler is asked for this: a module, a function, or None (a decorator's arguments)."""
-        if what is None:
+        if what is None or _is_a_frameworks(what):
             return
         self.unhook()
         if self.torch is None:
@@ -108,7 +115,8 @@ class Modules:
 
     def find(self):
         self.roots = []
-        found = tree.roots(self.torch, ends.optimizers())
+        whole = self.whole()
+        found = [whole] if whole is not None else tree.roots(self.torch, ends.optimizers())
         self._hook(found)
         return found
 

@@ -1,0 +1,60 @@
+"""A small classifier by DeepSpeed's engine, which accumulates two microbatches a step. DS_ACCELERATOR=cpu
+torchrun --nproc-per-node 2 deepspeed_zero.py [--stage 2] [--dtype bf16]"""
+import argparse
+import json
+import time
+
+import deepspeed
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+ACCUMULATION = 2
+
+
+def model():
+    return nn.Sequential(nn.Linear(256, 1024), nn.GELU(), *[nn.Sequential(nn.Linear(1024, 1024), nn.GELU()) for _ in range(3)],
+                         nn.Linear(1024, 10))
+
+
+def engine_of(options):
+    config = {"train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": ACCUMULATION, "gradient_clipping": 1.0,
+              "steps_per_print": None, "zero_optimization": {"stage": options.stage}}
+    if options.dtype:
+        config[options.dtype] = {"enabled": True}
+    net = model()
+    engine, _, _, _ = deepspeed.initialize(model=net, optimizer=torch.optim.AdamW(net.parameters(), lr=1e-3), config=config,
+                                           dist_init_required=False)
+    return engine
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stage", type=int, default=0)
+    parser.add_argument("--dtype", choices=("bf16", "fp16"), help="CPUs have no fp16 here")
+    options = parser.parse_args()
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # It would compile its own all-reduce for a minute.
+    deepspeed.init_distributed("gloo")
+    rank = torch.distributed.get_rank()
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    data = TensorDataset(torch.randn(960, 256), torch.randint(0, 10, (960,)))
+    loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data))
+    engine = engine_of(options)
+    kind = next(engine.module.parameters()).dtype
+    with open(f"log-{rank}.jsonl", "w", encoding="utf-8") as log:
+        began, losses = time.perf_counter(), []
+        for inputs, targets in loader:
+            loss = nn.functional.cross_entropy(engine(inputs.to(kind)).float(), targets)
+            engine.backward(loss)
+            engine.step()
+            losses.append(loss.item())
+            if len(losses) == ACCUMULATION:
+                now = time.perf_counter()
+                log.write(json.dumps({"loss": sum(losses) / ACCUMULATION, "ms": 1000 * (now - began)}) + "\n")
+                began, losses = now, []
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""A plain DeepSpeed script on two Gloo ranks. Skipped where DeepSpeed is not installed: it has no wheel, so it is not among the pins."""
+import importlib.util
+import unittest
+
+from framework_job import TORCHRUN, FrameworkTest
+
+
+@unittest.skipUnless(importlib.util.find_spec("deepspeed"), "DeepSpeed is not installed")
+class DeepSpeed(FrameworkTest):
+    def train(self, *arguments, dtype):
+        alone, watched = self.both("deepspeed_zero.py", *TORCHRUN, arguments=arguments, DS_ACCELERATOR="cpu")
+        self.assert_near_own_log(watched, ranks=2)
+        self.assert_same_outputs(alone, watched, ranks=2, files=())
+        for rank in (0, 1):
+            self.assert_losses_told(watched, watched.losses(rank), rank)
+            steps = watched.job.steps(rank)
+            self.assertEqual([step["step"] for step in steps], list(range(30)))
+            self.assertEqual({(step["count"], step["microbatches"]) for step in steps}, {(16, 2)})
+            for name in ("data", "forward", "backward", "optimizer", "communication"):
+                self.assertGreater(steps[-1]["parts"][f"{name}_ns"], 0, name)
+        facts = watched.job.facts()
+        self.assertEqual((facts["framework"], facts["parameters"], facts["layers"], facts["batch_size"], facts["accumulation"]),
+                         ("deepspeed", 3422218, 3, 8, 2))
+        self.assertEqual(facts["dtype"], dtype)
+        self.assertNotIn("compiled", facts)
+
+    def test_without_zero(self):
+        self.train("--stage", "0", dtype="float32")
+
+    def test_zero_1(self):
+        self.train("--stage", "1", dtype="float32")
+
+    def test_zero_2(self):
+        self.train("--stage", "2", "--dtype", "bf16", dtype="bfloat16")
+
+    def test_zero_3(self):
+        self.train("--stage", "3", "--dtype", "bf16", dtype="bfloat16")
+
+
+if __name__ == "__main__":
+    unittest.main()
