@@ -9,6 +9,7 @@ from trimtab.watch.account import ASIDE, DATA, FORWARD, OTHER, Account
 from trimtab.watch.imports import Finder
 from trimtab.watch.loaders import Batches
 from trimtab.watch.losses import Losses
+from trimtab.watch.modules import Modules
 from trimtab.watch.session import NoRanges, Session, outer
 
 
@@ -50,6 +51,13 @@ class Frameworks(unittest.TestCase):
         self.assertTrue(session.knows_ends("transformers"))
         self.assertFalse(session.knows_ends("deepspeed") or session.knows_ends("optimizers"))
         self.assertEqual((outer("accelerate", None), outer("accelerate", "lightning")), ("accelerate", "lightning"))
+
+    def test_what_a_framework_fuses_for_itself_is_not_the_users_compiled_code(self):
+        for place, may_hook in (("megatron.core.fusions.fused_bias_gelu", True), ("deepspeed.sequence.fpdt_layer", True), ("train", False),
+                                ("megatron.corpus", False)):
+            modules = Modules()
+            modules.compiles(types.FunctionType((lambda x: x).__code__, {"__name__": place}))
+            self.assertEqual(modules.may_hook, may_hook, place)
 
     def test_what_an_evaluation_loads_and_computes_is_its_time(self):
         now = [0]

@@ -53,6 +53,7 @@ def main():
                 now = time.perf_counter()
                 log.write(json.dumps({"loss": sum(losses) / ACCUMULATION, "ms": 1000 * (now - began)}) + "\n")
                 began, losses = now, []
+    torch.distributed.barrier()  # A Gloo thread that still holds a gathered tensor as Python ends aborts the process.
     torch.distributed.destroy_process_group()
 
 

@@ -10,6 +10,7 @@ from .session import session
 
 _LOOKS = 4  # How far down the first module that is called is looked for.
 _WHOLE = ("forward", "_call_impl", "_wrapped_call_impl")
+_FUSE_FOR_THEMSELVES = ("deepspeed.", "megatron.core.")
 
 
 class Hook:
@@ -63,9 +64,9 @@ def _autocast(torch):
 
 
 def _is_a_frameworks(what):
-    """A function that DeepSpeed compiles for itself, which never calls the model."""
-    return getattr(what, "__self__", None) is None and str(getattr(what, "__module__", "")).startswith("deepspeed.") and hasattr(
-        what, "__code__")
+    """A function that a framework compiles for itself (a fused activation), which never calls the model."""
+    module = str(getattr(what, "__module__", ""))
+    return hasattr(what, "__code__") and not hasattr(what, "__self__") and module.startswith(_FUSE_FOR_THEMSELVES)
 
 
 class Modules:
