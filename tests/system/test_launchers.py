@@ -67,9 +67,9 @@ class Shells(LaunchersTest):
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", environment], check=True, timeout=60)
         script = self.directory / "go now.sh"
         script.write_text(f'#!/bin/bash\nset -o pipefail\n. "{environment}/bin/activate"\nexport PYTHONPATH="{JOBS}:$PYTHONPATH"\n'
-                          'python -m job "$@" --log steps.log | tee "what it said.txt"\n')
+                          'python -m ranks 2 -- python -m job "$@" --log steps.log | tee "what it said.txt"\n')
         script.chmod(0o755)
-        done = self.run_it(script, "--ranks", 2, "--seconds", 8, flags=["--out", "out"], timeout=150)
+        done = self.run_it(script, "--seconds", 8, flags=["--out", "out"], timeout=150)
         self.assert_card(done, "go-now", 2)
         self.assertEqual((self.directory / "what it said.txt").read_text(), done.stdout)
 
