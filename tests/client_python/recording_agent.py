@@ -43,4 +43,5 @@ class Agent:
         """Once all who connected are gone."""
         for thread in self._threads:
             thread.join(10)
+        self._listener.shutdown(socket.SHUT_RDWR)  # Closing alone would leave accept() waiting.
         self._listener.close()
