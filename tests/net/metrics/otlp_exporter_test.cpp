@@ -140,9 +140,9 @@ TEST_CASE("refusals and values that are rejected are counted apart") {
   REQUIRE(run_until(one.loop, [&] { return one.count("refused") >= 2; }));
   collector.behave(answers("200 OK", "", R"({"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too old"}})"));
   REQUIRE(run_until(one.loop, [&] { return one.count("partial") >= 2; }));
-  REQUIRE(one.changes.size() == 2);
-  CHECK(contains(one.changes[1].second, "it rejects 7 values: too old"));
-  CHECK_FALSE(one.changes[1].first);
+  REQUIRE(one.changes.size() >= 2);  // more on a machine that is busy for longer than a post may take
+  CHECK(contains(one.changes.back().second, "it rejects 7 values: too old"));
+  CHECK_FALSE(one.changes.back().first);
 }
 
 TEST_CASE("a reply without an end is given up at once, wherever it has none") {

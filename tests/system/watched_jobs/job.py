@@ -68,12 +68,12 @@ class Examples(Dataset):
 
 
 def spend(seconds, how):
-    """Sleeps so long, or computes."""
+    """Sleeps so long, or computes for so much of this thread's CPU time."""
     if how == "sleep":
         return time.sleep(seconds)
-    end = time.perf_counter() + seconds
+    end = time.thread_time() + seconds
     some = torch.randn(32, 32)
-    while time.perf_counter() < end:
+    while time.thread_time() < end:
         some = (some @ some).clamp(-1, 1)
     return None
 
@@ -92,27 +92,17 @@ def loss_of(output, target):
 
 
 class Slower(nn.Module):
-    """The model of a rank whose own work takes longer by a share, its optimizer's included: it sleeps before each forward
-    pass, or samples go through the model twice."""
+    """The model of a rank whose own work takes longer by a share, its optimizer's included."""
 
     def __init__(self, model, options):
         super().__init__()
         self.model = model
         self.options = options
         self.longer = 0.0  # seconds a forward pass
-        self.samples = 0  # that take so long
-
-    def begins(self, own, forward, batch):
-        """Seconds of its own work in all, of them a forward pass of `batch` samples."""
-        self.longer = (self.options.share or 0.15) * own
-        self.samples = round(self.longer / forward * batch)
 
     def forward(self, x):
-        if self.options.how == "sleep":
-            time.sleep(self.longer)
-        else:
-            for begin in range(0, self.samples, len(x)):
-                self.model(x[:self.samples - begin])
+        if self.longer > 0:
+            spend(self.longer, self.options.how)
         return self.model(x)
 
 
@@ -123,19 +113,17 @@ def reduce_by_hand(model):
 
 
 def timed_alone(model, options, microbatch):
-    """Seconds that a forward pass takes this rank by itself, and both passes: their medians of seven, once it is warm."""
+    """Seconds of CPU time that a forward and a backward pass take this rank, their median of seven, once it is warm."""
     batch = [Examples(options)[i] for i in range(microbatch)]
     inputs = torch.stack([one[0] for one in batch])
     targets = torch.stack([torch.as_tensor(one[1]) for one in batch])
-    forward, both = [], []
+    times = []
     for _ in range(12):
-        begin = time.perf_counter()
-        loss = loss_of(model(inputs), targets)
-        forward.append(time.perf_counter() - begin)
-        loss.backward()
-        both.append(time.perf_counter() - begin)
+        begin = time.thread_time()
+        loss_of(model(inputs), targets).backward()
+        times.append(time.thread_time() - begin)
         model.zero_grad()
-    return sorted(forward[5:])[3], sorted(both[5:])[3]
+    return sorted(times[5:])[3]
 
 
 def train(options):
@@ -151,7 +139,7 @@ def train(options):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     examples = Examples(options)
     dist.barrier()
-    forward, alone = timed_alone(plain, options, microbatch)
+    alone = timed_alone(plain, options, microbatch)
     if options.fault == "slow_data":
         share = options.share or 0.2
         # Workers load while the ranks compute: what is waited for is what they are slower.
@@ -171,10 +159,10 @@ def train(options):
                 (loss_of(model(inputs), targets) / accumulation).backward()
         if options.reduce == "hand":
             reduce_by_hand(model)
-        stepping = time.perf_counter()
+        stepping = time.thread_time()
         optimizer.step()
         if slow and len(times) == 1:
-            plain.begins(alone + (time.perf_counter() - stepping) / accumulation, forward, microbatch)
+            plain.longer = (options.share or 0.15) * (alone + (time.thread_time() - stepping) / accumulation)
         optimizer.zero_grad()
         now = time.perf_counter()
         times.append((now - last) * 1e3)

@@ -12,15 +12,18 @@ namespace trimtab::coordinator {
 
 namespace {
 
-// How much longer, at least: as the middle of all steps says, and surely.
+// How much longer, at least: as the middle of all steps says, surely, and where each rank is at its fastest. What
+// disturbs a rank for a while (caches, a hyper-thread's other half) is not in its fastest steps, and what is slow about
+// it is.
 struct Limits {
   double middle;
   double surely;
+  double fastest;
 };
-constexpr Limits kDevice = {0.05, 0.03};
-// Ranks that share a host's cores disturb each other by their caches, too, and some by more than others.
-constexpr Limits kHost = {0.11, 0.05};
-constexpr Limits kDisturbed = {0.13, 0.07};  // other processes' load is still in the ranks' times
+constexpr Limits kDevice = {0.05, 0.03, 0.03};
+constexpr Limits kHost = {0.08, 0.0, 0.08};
+constexpr Limits kDisturbed = {0.13, 0.07, 0.08};  // other processes' load is still in the ranks' times
+constexpr double kFast = 0.1;                      // of a rank's steps
 constexpr double kLeastGain = 0.01;
 
 class OwnWork {
@@ -56,6 +59,15 @@ class OwnWork {
     });
   }
 
+  // The same of its fastest steps beside the others' fastest ones.
+  [[nodiscard]] double fastest_beside_others(std::size_t place) const {
+    std::vector<double> others;
+    for (std::size_t i = 0; i < ranks(); ++i) {
+      if (i != place) others.push_back(fast(i));
+    }
+    return std::log(fast(place) / median_of(std::move(others)));
+  }
+
   // The share of a step that goes where these ranks take less by these logarithms. The step is the one that other
   // processes leave alone.
   [[nodiscard]] std::vector<double> gain(const std::map<std::size_t, double>& faster) const {
@@ -74,6 +86,10 @@ class OwnWork {
   [[nodiscard]] std::size_t ranks() const { return rows_.ranks().size(); }
 
  private:
+  [[nodiscard]] double fast(std::size_t place) const {
+    return quantile_of(rows_.series([&](std::size_t row) { return of(row, place); }), kFast);
+  }
+
   const Rows& rows_;
 };
 
@@ -101,6 +117,7 @@ Found find_slow_rank(const JobLook& job) {
   const Estimate longer = estimate_of(work.beside_others(slowest));
   const Limits& limits = job.on_device ? kDevice : rows.undisturbed() ? kHost : kDisturbed;
   if (longer.value < std::log1p(limits.middle) || longer.low < std::log1p(limits.surely)) return {};
+  if (work.fastest_beside_others(slowest) < std::log1p(limits.fastest)) return {};
   const std::map<std::size_t, double> slow = slow_ones(work, ratios, slowest, longer.value);
   // Of some steps together: what scatters from step to step is no rank's own.
   const Rows merged = rows.merged();
