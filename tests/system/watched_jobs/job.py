@@ -113,15 +113,15 @@ def reduce_by_hand(model):
 
 
 def timed_alone(model, options, microbatch):
-    """Seconds of CPU time that a forward and a backward pass take this rank, their median of seven, once it is warm."""
+    """Seconds that a forward and a backward pass take this rank by itself, their median of seven, once it is warm."""
     batch = [Examples(options)[i] for i in range(microbatch)]
     inputs = torch.stack([one[0] for one in batch])
     targets = torch.stack([torch.as_tensor(one[1]) for one in batch])
     times = []
     for _ in range(12):
-        begin = time.thread_time()
+        begin = time.perf_counter()
         loss_of(model(inputs), targets).backward()
-        times.append(time.thread_time() - begin)
+        times.append(time.perf_counter() - begin)
         model.zero_grad()
     return sorted(times[5:])[3]
 
@@ -146,8 +146,9 @@ def train(options):
         each = share / (1 - share) if options.workers == 0 else options.workers / (1 - share)
         examples.seconds_each = each * alone / microbatch
     batches = iter(DataLoader(examples, batch_size=microbatch, num_workers=options.workers))
-    times = []
+    times, own = [], []
     begin = last = time.perf_counter()
+    worked = time.thread_time()
     # All ranks end after the same step: rank 0 says when.
     while True:
         for pass_number in range(accumulation):
@@ -159,12 +160,13 @@ def train(options):
                 (loss_of(model(inputs), targets) / accumulation).backward()
         if options.reduce == "hand":
             reduce_by_hand(model)
-        stepping = time.thread_time()
         optimizer.step()
-        if slow and len(times) == 1:
-            plain.longer = (options.share or 0.15) * (alone + (time.thread_time() - stepping) / accumulation)
         optimizer.zero_grad()
         now = time.perf_counter()
+        own.append(time.thread_time() - worked)
+        worked += own[-1]
+        if slow and len(own) == 5:  # What its steps cost its own thread so far, beside the other ranks.
+            plain.longer = (options.share or 0.15) * sorted(own)[2] / accumulation
         times.append((now - last) * 1e3)
         last = now
         if len(times) % 10 == 0 or len(times) >= options.steps:
