@@ -368,3 +368,35 @@ TEST_CASE("init writes a job file for a command, says what it took it for, and n
   CHECK(missing.exit_code == 2);
   CHECK(missing.err.find("no-such.py") != std::string::npos);
 }
+
+TEST_CASE("a launch script says its model and its plan, and a configuration of transformers its model") {
+  const Scratch scratch;
+  const std::string script = scratch.file(
+      "train.sh",
+      "MODEL=(--num-layers 4 --hidden-size ${HIDDEN:-64} --num-attention-heads 4 --seq-length 64 --vocab-size 100)\n"
+      "BATCH=\"--micro-batch-size 2 --global-batch-size $((4 * 16))\"\n"
+      "torchrun --nproc_per_node 4 --nnodes 2 pretrain_gpt.py \"${MODEL[@]}\" $BATCH --position-embedding-type rope "
+      "\\\n"
+      "  --tensor-model-parallel-size 2 --bf16\n");
+  const Outcome model = trimtab_program({"model", "extract", "--megatron", script});
+  INFO(model.err);
+  REQUIRE(model.exit_code == 0);
+  CHECK(json::parse(model.out)["operators"].size() == 10);
+  const Outcome plan = trimtab_program({"plan", "import", script});
+  INFO(plan.err);
+  REQUIRE(plan.exit_code == 0);
+  CHECK(json::parse(plan.out)["stages"][0]["segments"][0]["dp"] == 4);  // of eight ranks, as its launcher says
+  const Outcome none = trimtab_program({"plan", "import", scratch.file("empty.sh", "echo hello\n")});
+  CHECK(none.exit_code == 2);
+  const std::string config = scratch.file(
+      "config.json",
+      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100})");
+  const Outcome found = trimtab_program(
+      {"model", "extract", "--hf", config, "--sequence", "128", "--global-batch", "8", "--name", "tiny"});
+  INFO(found.err);
+  REQUIRE(found.exit_code == 0);
+  CHECK(json::parse(found.out)["name"] == "tiny");
+  CHECK(trimtab_program({"model", "extract", "--hf", config, "--sequence", "128"}).err.find("--global-batch") !=
+        std::string::npos);
+  CHECK(trimtab_program({"model", "extract", "--hf", config, "--module", "m:f"}).exit_code == 2);
+}

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
 #include "schema/megatron_plan.hpp"
 #include "schema/target.hpp"
@@ -51,6 +52,7 @@ void check_plan(const std::vector<std::string>& words, const Model& model) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::judge(launch_words(fuzz::text_of(data, size), "train.sh", "--num-layers"));
   const auto words = shell_words(fuzz::text_of(data, size), "arguments.txt");
   if (!words.ok()) {
     fuzz::check_refusal(words.error());

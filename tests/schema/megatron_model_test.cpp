@@ -1,4 +1,5 @@
 #include "schema/megatron_model.hpp"
+#include "schema/launch_script.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

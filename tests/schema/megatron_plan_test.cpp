@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
 #include "schema/target.hpp"
 

@@ -2,8 +2,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "arguments.hpp"
 #include "daemons/process.hpp"
 #include "files.hpp"
+#include "schema/hf_model.hpp"
+#include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
 #include "terminal_text.hpp"
 #include "verbs/verb.hpp"
@@ -14,6 +17,8 @@ namespace {
 
 struct Arguments {
   std::string megatron;
+  std::string hf;
+  std::string sequence;
   std::string module;
   std::string python = "python3";
   std::string batch;
@@ -31,7 +36,8 @@ Result<std::string> from_megatron(const Arguments& arguments, const std::vector<
   std::vector<std::string> words;
   if (!arguments.megatron.empty()) {
     TRIMTAB_TRY(const std::string text, read_file(arguments.megatron));
-    TRIMTAB_TRY(words, shell_words(text, arguments.megatron));
+    TRIMTAB_TRY(LaunchWords found, launch_words(text, arguments.megatron, "--num-layers"));
+    words = std::move(found.words);
   }
   words.insert(words.end(), behind.begin(), behind.end());
   TRIMTAB_TRY(const MegatronModel found, model_from_megatron(words, arguments.name.empty() ? "gpt" : arguments.name));
@@ -41,6 +47,24 @@ Result<std::string> from_megatron(const Arguments& arguments, const std::vector<
     console.err << "\n";
   }
   return to_json(found.model);
+}
+
+Result<std::int64_t> needed(const std::string& flag, const std::string& text, const char* what) {
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - 1;
+  if (text.empty()) return bad_input(flag + ": needed with --hf: " + what);
+  TRIMTAB_TRY(const std::uint64_t value, parse_count(flag, text));
+  if (value > 0 && value <= kMost) return static_cast<std::int64_t>(value);
+  return bad_input(flag + ": expected 1 to " + std::to_string(kMost) + ", found " + text);
+}
+
+Result<std::string> from_hf(const Arguments& arguments) {
+  HfTraining training;
+  TRIMTAB_TRY(training.sequence, needed("--sequence", arguments.sequence, "tokens of a sample"));
+  TRIMTAB_TRY(training.global_batch, needed("--global-batch", arguments.batch, "samples of a step"));
+  TRIMTAB_TRY(const std::string text, read_file(arguments.hf));
+  TRIMTAB_TRY(const Model model,
+              model_from_hf(text, arguments.hf, training, arguments.name.empty() ? "model" : arguments.name));
+  return to_json(model);
 }
 
 // The client's own module knows PyTorch's; its output may be long, so it goes through a file.
@@ -64,10 +88,15 @@ Result<std::string> from_module(const Arguments& arguments) {
 
 Result<int> extract(const Arguments& arguments, const std::vector<std::string>& words, Console& console) {
   const bool megatron = !arguments.megatron.empty() || !words.empty();
-  if (megatron == !arguments.module.empty()) {
-    return bad_input("model extract: needs either Megatron-LM's arguments (--megatron FILE, or behind --) or --module");
+  if ((megatron ? 1 : 0) + (arguments.hf.empty() ? 0 : 1) + (arguments.module.empty() ? 0 : 1) != 1) {
+    return bad_input(
+        "model extract: needs Megatron-LM's arguments (--megatron FILE, or behind --), --hf config.json or --module, "
+        "one "
+        "of them");
   }
-  TRIMTAB_TRY(const std::string text, megatron ? from_megatron(arguments, words, console) : from_module(arguments));
+  TRIMTAB_TRY(const std::string text, megatron                ? from_megatron(arguments, words, console)
+                                      : !arguments.hf.empty() ? from_hf(arguments)
+                                                              : from_module(arguments));
   // What is handed out can be read again.
   TRIMTAB_TRY(const Model model, parse_model(text, "the extracted model"));
   Bytes bytes = 0;
@@ -85,16 +114,20 @@ Result<int> extract(const Arguments& arguments, const std::vector<std::string>& 
 void add_model(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App& model = add_group(root, "model", "Make model.json", "trimtab model extract --megatron arguments.txt");
-  CLI::App* verb = add_verb(model, "extract", "Make model.json from Megatron-LM's arguments, or from a PyTorch module",
-                            "trimtab model extract --megatron arguments.txt --name gpt-1.3b --out model.json\n"
-                            "  trimtab model extract -- --num-layers 24 --hidden-size 2048 ...\n"
-                            "  trimtab model extract --module my_model:layers --global-batch 64 --out model.json");
+  CLI::App* verb = add_verb(
+      model, "extract", "Make model.json from Megatron-LM's arguments, transformers' config.json or a PyTorch module",
+      "trimtab model extract --megatron arguments.txt --name gpt-1.3b --out model.json\n"
+      "  trimtab model extract -- --num-layers 24 --hidden-size 2048 ...\n"
+      "  trimtab model extract --hf config.json --sequence 4096 --global-batch 256\n"
+      "  trimtab model extract --module my_model:layers --global-batch 64 --out model.json");
   add_value(verb, "--megatron", arguments->megatron, "FILE",
-            "The arguments of a Megatron-LM GPT, as a shell has them; others may stand behind --");
+            "A launch script of Megatron-LM, or its arguments alone; others may stand behind --");
+  add_value(verb, "--hf", arguments->hf, "FILE", "config.json of a dense decoder, as transformers has it");
+  add_value(verb, "--sequence", arguments->sequence, "N", "Tokens of a sample (with --hf)");
   add_value(verb, "--module", arguments->module, "MODULE:FUNCTION",
             "A function that returns the layers in order and an example input (client/python/trimtab/module_model.py)");
   add_value(verb, "--python", arguments->python, "FILE", "The Python that has PyTorch", Need::kHasDefault);
-  add_value(verb, "--global-batch", arguments->batch, "N", "Samples of a step (with --module)");
+  add_value(verb, "--global-batch", arguments->batch, "N", "Samples of a step (with --module or --hf)");
   add_value(verb, "--name", arguments->name, "TEXT", "The model's name");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
   add_action(verb, selection, arguments, extract);

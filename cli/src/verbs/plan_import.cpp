@@ -5,6 +5,7 @@
 #include "files.hpp"
 #include "init/command_reading.hpp"
 #include "plans/plan_text.hpp"
+#include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
 #include "schema/megatron_plan.hpp"
 #include "terminal_text.hpp"
@@ -28,18 +29,27 @@ struct Said {
   std::optional<std::int32_t> ranks;
 };
 
+void add_command(const std::vector<std::string>& command, Said& said) {
+  const CommandReading reading = read_command(command);
+  said.words.insert(said.words.end(), reading.script_options.begin(), reading.script_options.end());
+  if (!reading.launchers.empty()) said.ranks = reading.world_size();
+}
+
 Result<Said> read_words(const Arguments& arguments, const std::vector<std::string>& command) {
   Said said;
   if (!arguments.file.empty()) {
     TRIMTAB_TRY(const std::string text, read_file(arguments.file));
-    TRIMTAB_TRY(said.words, shell_words(text, arguments.file));
+    TRIMTAB_TRY(LaunchWords found, launch_words(text, arguments.file, "--micro-batch-size"));
+    if (found.command) {
+      add_command(found.words, said);
+    } else {
+      said.words = std::move(found.words);
+    }
   }
   if (command.empty() || command.front().starts_with("--")) {
     said.words.insert(said.words.end(), command.begin(), command.end());
   } else {
-    const CommandReading reading = read_command(command);
-    said.words.insert(said.words.end(), reading.script_options.begin(), reading.script_options.end());
-    if (!reading.launchers.empty()) said.ranks = reading.world_size();
+    add_command(command, said);
   }
   if (!said.words.empty()) return said;
   return bad_input("plan import: needs Megatron-LM's arguments, in a FILE or in a command behind --");
@@ -78,9 +88,9 @@ void add_plan_import(CLI::App& plan, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = add_verb(plan, "import", "Write the plan that Megatron-LM's arguments say",
                             "trimtab plan import --out plan.json -- torchrun --nproc_per_node 8 pretrain_gpt.py ...\n"
-                            "  trimtab plan import arguments.txt --ranks 64 --out plan.json");
+                            "  trimtab plan import train.sh --ranks 64 --out plan.json");
   add_value(verb, "arguments", arguments->file, "FILE",
-            "Arguments, as a shell has them; a command may stand behind --");
+            "A launch script, or arguments alone; a command may stand behind --");
   add_value(verb, "--model", arguments->model, "FILE", "model.json (default: the model of the same arguments)");
   add_value(verb, "--ranks", arguments->ranks, "N", "All ranks of the job (default: as the launcher says)");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");

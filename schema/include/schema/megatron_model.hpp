@@ -27,8 +27,4 @@ struct MegatronModel {
 // naming it.
 [[nodiscard]] Result<MegatronModel> model_from_megatron(const std::vector<std::string>& arguments,
                                                         const std::string& name);
-// A script's or a shell's words: blanks part them, quotes hold them together, # begins a remark, a backslash at the end
-// of a line continues it. Fails on a quote that does not end.
-[[nodiscard]] Result<std::vector<std::string>> shell_words(std::string_view text, std::string_view source);
-
 }  // namespace trimtab

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "schema/megatron_model.hpp"
+#include "schema/launch_script.hpp"
 
 using namespace trimtab;
 using cli::CommandReading;

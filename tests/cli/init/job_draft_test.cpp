@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "schema/job.hpp"
-#include "schema/megatron_model.hpp"
+#include "schema/launch_script.hpp"
 
 using namespace trimtab;
 using Catch::Contains;

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
 #include "tuner/cost_model.hpp"
 

@@ -1,0 +1,106 @@
+#include "schema/launch_script.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "schema/megatron_model.hpp"
+
+using namespace trimtab;
+using Catch::Contains;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words command_of(const std::string& text) {
+  const auto script = read_script(text, "train.sh");
+  INFO(text);
+  REQUIRE((script.ok() ? "" : script.error().message) == "");
+  REQUIRE_FALSE(script->commands.empty());
+  return script->commands.back().words;
+}
+
+std::string refused(const std::string& text) {
+  const auto words = launch_words(text, "train.sh", "--num-layers");
+  INFO(text);
+  REQUIRE_FALSE(words.ok());
+  return words.error().message;
+}
+
+constexpr const char* kOptions =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 "
+    "--vocab-size 50257 --global-batch-size 512 --bf16";
+
+LaunchWords launch(const std::string& text) {
+  const auto words = launch_words(text, "train.sh", "--num-layers");
+  INFO(text);
+  REQUIRE((words.ok() ? "" : words.error().message) == "");
+  return *words;
+}
+
+}  // namespace
+
+TEST_CASE("a script's variables and arrays are put in, as a shell does") {
+  CHECK(command_of("A=1\nB=\"x y\"\nrun $A \"$B\" $B '$A'") == Words{"run", "1", "x y", "x", "y", "$A"});
+  CHECK(command_of("A=(a 'b c')\nA+=(d)\nrun \"${A[@]}\" ${A[*]} $A") ==
+        Words{"run", "a", "b c", "d", "a", "b", "c", "d", "a"});
+  CHECK(command_of("N=${N:-4}\nrun ${M:-5} $N ${N:-6}") == Words{"run", "5", "4", "4"});
+  CHECK(command_of("N=4\nM=$((N * (2 + $N) - 1))\nrun $M $((8/0)) $((K+1))") ==
+        Words{"run", "23", "$((8/0))", "$((K+1))"});
+  CHECK(command_of("export A=x\nA+=y\nCMD=\"python t.py --a $A\"\neval $CMD") == Words{"python", "t.py", "--a", "xy"});
+  CHECK(command_of("run a \\\n  b # rest\n") == Words{"run", "a", "b"});
+  CHECK(command_of("run a$(date +%s) $1 $HOME \"$@\" > log 2>&1") == Words{"run", "a$(date +%s)", "$1", "$HOME"});
+  CHECK(command_of("run a$(date +%s)b") == Words{"run", "a$(date +%s)b"});
+}
+
+TEST_CASE("what a branch settles in several ways is not settled") {
+  CHECK(command_of("N=1\nif [ -n \"$X\" ]; then\n  N=2\nfi\nrun $N") == Words{"run", "$N"});
+  CHECK(command_of("if [ -z \"$N\" ]; then N=2; fi\nrun $N") == Words{"run", "2"});
+  CHECK(command_of("N=1\nfor N in 1 2; do\n  run $N\ndone").front() == "run");
+  CHECK(command_of("A=\"-a\"\nif true; then A=\"$A -b\"; fi\nrun $A") == Words{"run", "$A"});
+}
+
+TEST_CASE("Megatron-LM's options are found as people keep them in scripts") {
+  const auto parameters = [](const std::string& text) {
+    const LaunchWords found = launch(text);
+    const auto model = model_from_megatron(found.words, "gpt");
+    INFO(text);
+    REQUIRE((model.ok() ? "" : model.error().message) == "");
+    Bytes bytes = 0;
+    for (const Operator& op : model->model.operators) bytes += op.parameter_bytes;
+    for (const TiedParameters& tied : model->model.tied_parameters) bytes -= tied.bytes;
+    return bytes / 2;
+  };
+  const std::string options = kOptions;
+  for (const std::string& text :
+       {options, "GPT_ARGS=\"\n" + options + "\n\"", "GPT_ARGS=( " + options + " )", "GPT_ARGS=(" + options + ")",
+        "cat <<EOF\n" + options + "\nEOF", "torchrun --nproc_per_node 8 pretrain_gpt.py " + options,
+        "MODEL=(\n  # how large\n  " + options +
+            "\n)\nDATA=(--data-path /d)\ntorchrun pretrain_gpt.py ${MODEL[@]} \"${DATA[@]}\"",
+        "--num-layers\n24\n" + options.substr(16)}) {
+    CHECK(parameters(text) == 354'871'296);
+  }
+  CHECK(launch("torchrun --nproc_per_node 8 pretrain_gpt.py " + options).command);
+  CHECK_FALSE(launch(options).command);
+  CHECK(launch("# two\nrun --num-layers 1\nrun --num-layers 2").words.back() == "2");
+}
+
+TEST_CASE("what only looks like a blank or a dash, or cannot be read, is named with its line") {
+  CHECK_THAT(refused("\xef\xbb\xbf--num-layers 24"), Contains("train.sh:1") && Contains("byte order mark"));
+  CHECK_THAT(refused("# x\n--num-layers\xc2\xa0 24"), Contains("train.sh:2") && Contains("U+00A0"));
+  CHECK_THAT(refused("\xe2\x80\x93num-layers 24"), Contains("U+2013") && Contains("'-'"));
+  CHECK_THAT(refused("--num-layers 24 \\\r\n --bf16"), Contains("train.sh:1") && Contains("carriage return"));
+  CHECK_THAT(refused("run \"a\nb"), Contains("train.sh:1: the quote \""));
+  CHECK_THAT(refused("MODEL_ARGS:\n  --num-layers: 24\n"), Contains("YAML"));
+  CHECK_THAT(refused("{\"hidden_size\": 1}"), Contains("JSON"));
+  CHECK_THAT(refused("echo hello"), Contains("--num-layers") && Contains("behind --"));
+  // In remarks and quotes they stand as they are.
+  CHECK(launch("# \xe2\x80\x93 sizes\necho '\xc2\xa0'\nrun --num-layers 2").words.back() == "2");
+}
+
+TEST_CASE("a script that grows without end ends with an error") {
+  std::string text = "A=xxxxxxxx\n";
+  for (int i = 0; i < 40; ++i) text += "A=\"$A$A\"\n";
+  for (int i = 0; i < 100; ++i) text += "run $A\n";
+  const auto script = read_script(text, "train.sh");
+  CHECK((script.ok() || script.error().message.find("longer than any command") != std::string::npos));
+}
