@@ -76,6 +76,8 @@ TEST_CASE("stages are cut as each of Megatron-LM's options says") {
   CHECK(counts("--decoder-last-pipeline-num-layers 5") == Counts{15, 11});
   CHECK(counts("--pipeline-model-parallel-layout 'Et*5|t*7,L'") == Counts{11, 15});
   CHECK(counts("--pipeline-model-parallel-layout 'E,(tt*2|)*3(t)*3L'") == Counts{7, 6, 6, 7});
+  CHECK(counts("--pipeline-model-parallel-layout 'E|t*12L'") == Counts{1, 25});
+  CHECK(counts("--pipeline-model-parallel-layout 'Et*12|L'") == Counts{25, 1});
   const Plan interleaved = plan_of(two + "--num-layers-per-virtual-pipeline-stage 3", 8);
   CHECK(interleaved.schedule.kind == ScheduleKind::kInterleaved);
   CHECK(interleaved.stages[2].devices == interleaved.stages[0].devices);
@@ -117,6 +119,8 @@ TEST_CASE("what a plan cannot say and what Megatron-LM refuses is refused by the
   CHECK_THAT(refused("--optimizer-cpu-offload --optimizer-offload-fraction 0.5"), Contains("\"0.5\""));
   CHECK_THAT(refused("--decoder-first-pipeline-num-layers 13 --pipeline-model-parallel-size 2"),
              Contains("--decoder-first-pipeline-num-layers"));
+  CHECK_THAT(refused("--pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Et*12||L'", 6),
+             Contains("stage 1 would have no operator"));
   for (const char* layout : {"", "t", "EttL", "E(ttL", "Et*L", "Et*99999999L", "Ettx|L", "E|tttttttttttt|L|"}) {
     CHECK_THAT(
         refused("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '" + std::string(layout) + "'"),

@@ -101,7 +101,7 @@ class FromMegatron(ProgramTest):
         good = ("--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "
                 "--vocab-size 100 --global-batch-size 4").split()
         for words, named in ((["--num-experts", "8"], "--num-experts"), (["--hidden-size", "big"], '--hidden-size: expected one positive integer, found "big"'),
-                             (["--position-embedding-type", "yarn"], "yarn"), (["--fp16", "--bf16"], "--bf16"),
+                             (["--position-embedding-type", "relative"], "yarn"), (["--fp16", "--bf16"], "--bf16"),
                              (["--num-attention-heads", "3"], "must divide")):
             done = run("model", "extract", "--", *good, *words)
             self.assertEqual(done.returncode, 2, words)

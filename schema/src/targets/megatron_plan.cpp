@@ -263,13 +263,18 @@ class Stages {
   Stages(const Model& model, const ModelLayers& parts, const Split& split, const Recompute& recompute)
       : model_(model), parts_(parts), split_(split), recompute_(recompute) {}
 
-  // `like` is what is the same for all.
-  [[nodiscard]] std::vector<Stage> of(const std::vector<std::int32_t>& counts, const Segment& like) const {
+  // `like` is what is the same for all. Fails where a stage has nothing.
+  [[nodiscard]] Result<std::vector<Stage>> of(const std::vector<std::int32_t>& counts, const Segment& like) const {
     std::vector<Stage> stages;
     std::int32_t layer = 0;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       Segment segment = like;
-      segment.operators = {stages.empty() ? 0 : stages.back().operators().end, end_of(layer + counts[i])};
+      const bool last = i + 1 == counts.size();
+      const auto all = static_cast<std::int32_t>(model_.operators.size());
+      segment.operators = {stages.empty() ? 0 : stages.back().operators().end, last ? all : end_of(layer + counts[i])};
+      if (segment.operators.size() < 1) {
+        return refusal("pipeline-model-parallel-size", "stage " + std::to_string(i) + " would have no operator");
+      }
       segment.recompute = recomputed(layer, counts[i]);
       stages.push_back({devices_of(static_cast<std::int32_t>(i) % split_.pp), {segment}});
       layer += counts[i];
@@ -278,11 +283,10 @@ class Stages {
   }
 
  private:
-  // The operators before this layer; behind the last layer, all.
+  // The operators before this layer; behind the last one, before what follows the layers.
   [[nodiscard]] std::int32_t end_of(std::int32_t layer) const {
     const auto layers = static_cast<std::int32_t>(parts_.layers.size());
-    return layer < layers ? parts_.layers[static_cast<std::size_t>(layer)].begin
-                          : static_cast<std::int32_t>(model_.operators.size());
+    return layer < layers ? parts_.layers[static_cast<std::size_t>(layer)].begin : parts_.layers.back().end;
   }
 
   [[nodiscard]] std::vector<Range> recomputed(std::int32_t first, std::int32_t count) const {
@@ -385,7 +389,7 @@ Result<Plan> plan_from_megatron(const std::vector<std::string>& arguments, const
   like.sharded = sharding.level;
   like.sharded_degree = sharding.degree;
   like.switches.offload_optimizer = options.has("optimizer-cpu-offload");
-  plan.stages = Stages(model, parts, split, recompute).of(counts, like);
+  TRIMTAB_TRY(plan.stages, Stages(model, parts, split, recompute).of(counts, like));
   TRIMTAB_TRY_STATUS(read_knobs(options, split, model, plan));
   TRIMTAB_TRY_STATUS(check_whole(plan, model));
   return plan;
