@@ -235,7 +235,7 @@ void add_import(CLI::App* verb, ImportArguments& arguments) {
   add_value(verb, "--format", arguments.format, joined(published_formats(), "|"), "Whose format", Need::kRequired);
   add_values(verb, "paths", arguments.paths, "PATH",
              "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
-             "directory; nccl-tests: JSON files), then the cost database to add to, made when missing",
+             "directory; nccl-tests: JSON files or what they print), then the cost database to add to, made when missing",
              Need::kRequired);
   add_value(verb, "--documents", arguments.documents, "DIR", "Write the profiled models and their clusters there");
   add_value(verb, "--fingerprint", arguments.fingerprint, "HASH",

@@ -1,5 +1,6 @@
 // Runs of nccl-tests as costs: one profile for each file, under the fingerprint that the file itself tells. A file is
-// the JSON that nccl-tests write with -J FILE (NVIDIA/nccl-tests, src/util.cu; file versions 1 to 3).
+// the JSON that nccl-tests write with -J FILE (NVIDIA/nccl-tests, src/util.cu; file versions 1 to 3), or what they
+// print.
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include "documents/json_reader.hpp"
 #include "published/formats.hpp"
 #include "published/measured.hpp"
+#include "published/nccl_tests_text.hpp"
 #include "published/text_file.hpp"
 #include "schema/hash64.hpp"
 
@@ -103,6 +105,10 @@ class RunReader {
 
   // 22809 is 2.28.9; before 2.9 a digit was missing: 2708.
   void read_software() {
+    if (!root_.at("nccl_version").present()) {
+      run_.remarks.emplace_back("it does not say NCCL's version");
+      return;
+    }
     const std::int64_t code = root_.at("nccl_version").integer(kPositive32);
     const std::int64_t major = code < 10000 ? code / 1000 : code / 10000;
     const std::int64_t minor = code < 10000 ? code % 1000 / 100 : code % 10000 / 100;
@@ -221,7 +227,7 @@ class RunReader {
 Fingerprint fingerprint_of(const Run& run) {
   Fingerprint fingerprint;
   fingerprint.device = {{"kind", "gpu"}, {"model", run.gpu}};
-  fingerprint.software = {{"nccl", run.nccl}};
+  if (!run.nccl.empty()) fingerprint.software = {{"nccl", run.nccl}};
   fingerprint.fabric = {{"nodes", std::to_string(run.nodes)}, {"gpus", std::to_string(run.ranks_per_node)}};
   fingerprint.environment = run.environment;
   fingerprint.environment["measured_by"] = "nccl-tests";
@@ -256,8 +262,14 @@ Result<Published> read_nccl_tests(const std::vector<std::string>& files) {
   Published published;
   for (const std::string& path : files) {
     TRIMTAB_TRY(const TextFile text, read_run(path));
-    TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(text.text, text.path, ""));
-    const Run run = RunReader(document.root()).read();
+    const bool printed = is_nccl_tests_text(text.text);
+    std::string json;
+    if (printed) {
+      TRIMTAB_TRY(json, nccl_tests_document(text.text, text.path, std::filesystem::path(path).filename().string()));
+    }
+    TRIMTAB_TRY(JsonDocument document, JsonDocument::parse(printed ? json : text.text, text.path, ""));
+    Run run = RunReader(document.root()).read();
+    if (printed) run.remarks.emplace_back("NCCL's variables are not printed: those that were set are not known");
     TRIMTAB_TRY_STATUS(document.status());
     const Fingerprint fingerprint = fingerprint_of(run);
     // The same file counts once under one fingerprint, wherever it lies.

@@ -237,3 +237,75 @@ TEST_CASE("a file that is cut or is not there is refused by name") {
   REQUIRE_FALSE(absent.ok());
   CHECK(absent.error().message.find("/nonexistent/run.json") != std::string::npos);
 }
+
+namespace {
+
+// As all_reduce_perf prints it.
+std::string printed_run(const std::string& end = "# Out of bounds values : 0 OK\n") {
+  std::string text =
+      "# Collective test starting: all_reduce_perf\n"
+      "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 "
+      "validation: "
+      "1 graph: 0\n#\n# Using devices\n";
+  for (int rank = 0; rank < 8; ++rank) {
+    text += "#  Rank  " + std::to_string(rank) + " Group  0 Pid 1" + std::to_string(rank) + " on  node" +
+            std::to_string(1 + rank / 4) + " device  " + std::to_string(rank % 4) +
+            " [0009:01:00] NVIDIA GH200 120GB\n";
+  }
+  return text +
+         "#\n#                                                              out-of-place                       "
+         "in-place\n"
+         "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+         "busbw #wrong\n"
+         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+         "(GB/s)\n"
+         "node1:10:10 [0] NCCL INFO something\n"
+         "     1048576        262144     float     sum      -1    164.3    6.38   11.17      0    187.7    5.59    "
+         "9.77      0\n"
+         "   134217728      33554432     float     sum      -1   1916.4   70.04  122.57    N/A   1907.8   70.35  "
+         "123.11    N/A\n" +
+         end;
+}
+
+}  // namespace
+
+TEST_CASE("what nccl-tests print is read like the document that they write") {
+  Files files;
+  const Published published = good(read_published("nccl-tests", {files.write("run.txt", printed_run())}));
+  REQUIRE(published.costs.size() == 1);
+  const Fingerprint& fingerprint = published.costs[0].fingerprint;
+  CHECK(fingerprint.device.at("model") == "NVIDIA GH200 120GB");
+  CHECK(fingerprint.fabric.at("nodes") == "2");
+  CHECK(fingerprint.fabric.at("gpus") == "4");
+  CHECK_FALSE(fingerprint.software.contains("nccl"));
+  CHECK(published.remarks.size() == 2);  // neither its version nor its variables are printed
+  REQUIRE(published.costs[0].costs.size() == 2);
+  std::map<std::int64_t, double> means;
+  for (const Cost& cost : published.costs[0].costs) {
+    CHECK(cost.key.group_size == 8);
+    means[cost.key.bytes] = cost.statistics.mean();
+  }
+  CHECK(means.at(1048576) == Approx(176000));
+  CHECK(means.at(134217728) == Approx(1912100));
+  const std::string versioned = "# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n" + printed_run();
+  const Published again = good(read_published("nccl-tests", {files.write("versioned.txt", versioned)}));
+  CHECK(again.costs[0].fingerprint.software.at("nccl") == "2.28.9");
+}
+
+TEST_CASE("a printed run that did not end, has no heading or names no program is refused") {
+  Files files;
+  const auto refused = [&](const std::string& name, const std::string& text) {
+    const auto read = read_published("nccl-tests", {files.write(name, text)});
+    REQUIRE_FALSE(read.ok());
+    return read.error().message;
+  };
+  CHECK(refused("cut.txt", printed_run("")).find("out_of_bounds") != std::string::npos);
+  CHECK(refused("wrong.txt", printed_run("# Out of bounds values : 3 FAILED\n")).find("wrong") != std::string::npos);
+  const std::string whole = printed_run();
+  const std::size_t heading = whole.find("#       size");
+  const std::string headless = whole.substr(0, heading) + whole.substr(whole.find('\n', heading) + 1);
+  CHECK(refused("headless.txt", headless).find("headless.txt:17: expected the heading") != std::string::npos);
+  const std::string nameless = whole.substr(whole.find('\n') + 1);
+  CHECK(refused("nameless.txt", nameless).find("args") != std::string::npos);
+  CHECK(read_published("nccl-tests", {files.write("all_reduce.txt", nameless)}).ok());
+}
