@@ -90,7 +90,6 @@ TEST_CASE("what only looks like a blank or a dash, or cannot be read, is named w
   CHECK_THAT(refused("\xe2\x80\x93num-layers 24"), Contains("U+2013") && Contains("'-'"));
   CHECK_THAT(refused("--num-layers 24 \\\r\n --bf16"), Contains("train.sh:1") && Contains("carriage return"));
   CHECK_THAT(refused("run \"a\nb"), Contains("train.sh:1: the quote \""));
-  CHECK_THAT(refused("MODEL_ARGS:\n  --num-layers: 24\n"), Contains("YAML"));
   CHECK_THAT(refused("{\"hidden_size\": 1}"), Contains("JSON"));
   CHECK_THAT(refused("echo hello"), Contains("--num-layers") && Contains("behind --"));
   // In remarks and quotes they stand as they are.
@@ -103,4 +102,16 @@ TEST_CASE("a script that grows without end ends with an error") {
   for (int i = 0; i < 100; ++i) text += "run $A\n";
   const auto script = read_script(text, "train.sh");
   CHECK((script.ok() || script.error().message.find("longer than any command") != std::string::npos));
+}
+
+TEST_CASE("options in YAML are read as Megatron-LM's test configurations have them") {
+  const LaunchWords found = launch(
+      "ENV_VARS:\n  NCCL_ALGO: Ring\nMODEL_ARGS:\n  --num-layers: 24 # of them\n  --bf16: true\n  --swiglu: false\n"
+      "  --recompute-modules: \"[mlp core_attn]\"\n  --ckpt-format: 'torch_dist'\n  --save: ${CHECKPOINT}\n  "
+      "--mock-data:\n"
+      "# no more\nTEST_TYPE: regular\nBEFORE:\n  --num-layers: 3\n");
+  CHECK(found.words == Words{"--num-layers", "24", "--bf16", "--recompute-modules", "mlp", "core_attn", "--ckpt-format",
+                             "torch_dist", "--save", "${CHECKPOINT}", "--mock-data"});
+  CHECK_FALSE(found.command);
+  CHECK_THAT(refused("MODEL_ARGS:\n  --num-layers: |\n    24\n"), Contains("train.sh:2") && Contains("several lines"));
 }

@@ -40,8 +40,9 @@ struct LaunchWords {
   bool command = false;  // with a launcher or a program in front; else options alone
 };
 
-// The words that have this option ("--num-layers"): of the last command with it; else of all lines, here-documents or
-// values that consist of options. Fails where there are none, and says what the file looks like.
+// The words that have this option ("--num-layers"): of YAML with a line for each; else of the last command with it;
+// else of all lines, here-documents or values that consist of options. Fails where there are none, and says what the
+// file looks like.
 [[nodiscard]] Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option);
 
 }  // namespace trimtab

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "targets/shell_variables.hpp"
+#include "targets/yaml_options.hpp"
 
 namespace trimtab {
 
@@ -471,8 +472,6 @@ std::vector<std::string> options_of(const std::vector<ScriptCommand>& commands) 
 }
 
 std::string looks_like(std::string_view text, std::string_view option) {
-  const std::string name(option);
-  if (text.find(name + ":") != std::string_view::npos) return "; it looks like YAML, which is not read";
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string_view::npos && text[begin] == '{') return "; it looks like JSON, which is not read";
   if (text.find(option) != std::string_view::npos) return "; it stands there in no command, list or assignment";
@@ -491,6 +490,10 @@ Result<std::vector<std::string>> shell_words(std::string_view text, std::string_
 }
 
 Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option) {
+  if (has_yaml_options(text)) {
+    TRIMTAB_TRY(std::vector<std::string> words, yaml_options(text, source));
+    if (has_option(words, option)) return LaunchWords{std::move(words), false};
+  }
   TRIMTAB_TRY(const LaunchScript script, read_script(text, source));
   // A file of options: its lines go on without backslashes.
   if (!script.commands.empty() && script.commands.front().words.front().starts_with('-')) {
