@@ -81,7 +81,7 @@ class Reader {
     return row(words);
   }
 
-  [[nodiscard]] std::string document() const { return document_.dump(); }
+  [[nodiscard]] std::string document() const { return dump(document_); }
 
  private:
   void remark(std::string_view line, const Words& words) {
