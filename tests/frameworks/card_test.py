@@ -9,7 +9,7 @@ import unittest
 
 from framework_job import LAUNCH_S, NEAR, SCRIPTS, WARM, FrameworkTest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "system"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "system"))
 
 from installation import TRIMTAB  # noqa: E402
 
