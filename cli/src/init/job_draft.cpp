@@ -1,7 +1,6 @@
 #include "init/job_draft.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "schema/job.hpp"
 #include "schema/megatron_model.hpp"
@@ -106,8 +105,7 @@ Words without_planned(const Words& options) {
   for (const std::string& word : options) {
     if (word.starts_with("--")) {
       const std::string name = option_of(word).substr(2);
-      planned =
-          std::ranges::find(megatron_plan_options(), name, &MegatronOption::name) != megatron_plan_options().end();
+      planned = std::ranges::find(megatron_plan_options(), name) != megatron_plan_options().end();
     }
     if (!planned) left.push_back(word);
   }
@@ -265,7 +263,7 @@ std::string environment(const CommandReading& reading, const CommandFacts& facts
   return text;
 }
 
-// The plan that Megatron-LM's arguments say. Without it the job begins with what the arguments of the batch alone say.
+// The plan that Megatron-LM's arguments say, or a remark why they say none.
 void add_plan(const CommandReading& reading, JobDraft& draft) {
   const auto read = [&]() -> Result<Plan> {
     TRIMTAB_TRY(const MegatronModel model, model_from_megatron(reading.script_options, draft.name));

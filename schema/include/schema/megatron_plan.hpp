@@ -18,13 +18,8 @@
 
 namespace trimtab {
 
-struct MegatronOption {
-  std::string_view name;  // without its dashes
-  bool takes_value = true;
-};
-
-// Options that a plan decides. A command that is given plans must not have them itself.
-[[nodiscard]] std::span<const MegatronOption> megatron_plan_options();
+// Options that a plan decides, without their dashes. A command that is given plans must not have them itself.
+[[nodiscard]] std::span<const std::string_view> megatron_plan_options();
 
 // The plan of `world_size` ranks. `model` is that of the same arguments (megatron_model.hpp). Fails, naming the option,
 // on what is malformed, what Megatron-LM itself would refuse, and what a plan cannot say (a part of a layer that is

@@ -6,19 +6,12 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 
 namespace trimtab::published {
 
 namespace {
-
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
 
 void split(std::string_view line, std::vector<std::string_view>& cells) {
   cells.clear();

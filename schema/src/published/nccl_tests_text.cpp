@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 
 namespace trimtab::published {
@@ -13,17 +14,6 @@ namespace trimtab::published {
 namespace {
 
 using Words = std::vector<std::string_view>;
-
-Words words_of(std::string_view line) {
-  Words words;
-  for (std::size_t at = 0; at < line.size();) {
-    const std::size_t begin = line.find_first_not_of(" \t\r", at);
-    if (begin == std::string_view::npos) break;
-    at = std::min(line.find_first_of(" \t\r", begin), line.size());
-    words.push_back(line.substr(begin, at - begin));
-  }
-  return words;
-}
 
 // The word behind these; empty: they are not there.
 std::string_view behind(const Words& words, std::initializer_list<std::string_view> name) {
@@ -70,7 +60,7 @@ class Reader {
 
   Status read(std::string_view line) {
     ++number_;
-    const Words words = words_of(line);
+    const Words words = blank_parted(line);
     if (words.empty()) return {};
     if (words.front().starts_with('#')) {
       remark(line, words);
@@ -110,7 +100,7 @@ class Reader {
     const std::string_view host = behind(words, {"on"});
     if (bracket == std::string_view::npos || host.empty()) return;
     std::string model;
-    for (const std::string_view word : words_of(line.substr(bracket + 1))) {
+    for (const std::string_view word : blank_parted(line.substr(bracket + 1))) {
       model += (model.empty() ? "" : " ") + std::string(word);
     }
     const auto group = parse_number<std::int64_t>(behind(words, {"Group"}));
@@ -164,11 +154,7 @@ Result<std::string> nccl_tests_document(std::string_view text, const std::string
   const auto* program =
       std::ranges::find_if(kPrograms, [&](std::string_view one) { return name.find(one) != std::string_view::npos; });
   Reader reader(source, program == kPrograms.end() ? "unknown" : *program);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    TRIMTAB_TRY_STATUS(reader.read(text.substr(at, end - at)));
-    at = end + 1;
-  }
+  while (!text.empty()) TRIMTAB_TRY_STATUS(reader.read(take_line(text)));
   return reader.document();
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/text_parts.hpp"
 #include "targets/shell_variables.hpp"
 #include "targets/yaml_options.hpp"
 
@@ -37,15 +38,10 @@ bool is_one_of(const std::string& word, std::initializer_list<std::string_view> 
   return std::ranges::find(words, word) != words.end();
 }
 
-std::vector<std::string> blank_parted(const std::vector<std::string>& texts) {
+std::vector<std::string> all_blank_parted(const std::vector<std::string>& texts) {
   std::vector<std::string> words;
   for (const std::string& text : texts) {
-    for (std::size_t at = 0; at < text.size();) {
-      while (at < text.size() && is_blank(text[at])) ++at;
-      const std::size_t begin = at;
-      while (at < text.size() && !is_blank(text[at])) ++at;
-      if (at > begin) words.push_back(text.substr(begin, at - begin));
-    }
+    for (const std::string_view word : blank_parted(text)) words.emplace_back(word);
   }
   return words;
 }
@@ -312,7 +308,7 @@ class ScriptReader {
     if (quote_ != 0 && known.apart) return put_apart(known.words);
     if (quote_ != 0 || in_assignment()) return put(joined(known.words));
     const std::string text = joined(known.words);
-    std::vector<std::string> words = blank_parted({text});
+    std::vector<std::string> words = all_blank_parted({text});
     if (!text.empty() && is_blank(text.front())) end_word();
     put_apart(words);
     if (!text.empty() && is_blank(text.back())) end_word();
@@ -382,7 +378,7 @@ class ScriptReader {
     const std::size_t length = assignment_length(assignment);
     const bool append = assignment[length - 2] == '+';
     const std::string name = assignment.substr(0, name_length(assignment));
-    script_.values.push_back({begin_, blank_parted(words)});
+    script_.values.push_back({begin_, all_blank_parted(words)});
     variables_.set(name, std::move(words), array, append, branches_ > 0);
   }
 
@@ -422,7 +418,7 @@ class ScriptReader {
       }
     } else if (words_.front() == "eval") {
       words_.erase(words_.begin());
-      std::vector<std::string> words = blank_parted(words_);
+      std::vector<std::string> words = all_blank_parted(words_);
       if (!words.empty()) script_.commands.push_back({begin_, std::move(words)});
     } else {
       script_.commands.push_back({begin_, words_});

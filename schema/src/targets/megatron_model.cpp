@@ -5,6 +5,7 @@
 #include "base/numbers.hpp"
 #include "documents/json_document.hpp"
 #include "targets/gpt_model.hpp"
+#include "targets/megatron_arguments.hpp"
 
 namespace trimtab {
 
@@ -81,26 +82,19 @@ struct Sorted {
   std::vector<std::string> ignored;
 };
 
-Result<Sorted> sort_arguments(const std::vector<std::string>& arguments) {
+Result<Sorted> sort_arguments(const std::vector<std::string>& words) {
   Sorted sorted;
-  std::vector<std::string>* values = nullptr;
-  std::vector<std::string> others;
-  for (const std::string& word : arguments) {
-    if (!word.starts_with("--")) {
-      if (values != nullptr) values->push_back(word);
-      continue;
+  for (MegatronArgument& argument : megatron_arguments(words)) {
+    if (std::ranges::count(kOthers, argument.name) > 0) {
+      return bad_input("--" + argument.name +
+                       ": describes a model that cannot be counted from arguments alone; write its model.json from the "
+                       "PyTorch module (trimtab model extract --module)");
     }
-    const std::size_t equals = word.find('=');
-    const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    if (std::ranges::count(kOthers, name) > 0) {
-      return bad_input("--" + name + ": describes a model that cannot be counted from arguments alone; write its " +
-                       "model.json from the PyTorch module (trimtab model extract --module)");
+    if (std::ranges::count(kRead, argument.name) > 0) {
+      sorted.read[argument.name] = std::move(argument.values);
+    } else {
+      sorted.ignored.push_back("--" + argument.name);
     }
-    const bool known = std::ranges::count(kRead, name) > 0;
-    if (!known) sorted.ignored.push_back("--" + name);
-    values = known ? &sorted.read[name] : &others;
-    values->clear();
-    if (equals != std::string::npos) values->push_back(word.substr(equals + 1));
   }
   return sorted;
 }

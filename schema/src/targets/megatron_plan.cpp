@@ -7,6 +7,7 @@
 
 #include "base/numbers.hpp"
 #include "documents/json_document.hpp"
+#include "targets/megatron_arguments.hpp"
 #include "targets/pipeline_layout.hpp"
 #include "targets/plan_layers.hpp"
 
@@ -14,37 +15,37 @@ namespace trimtab {
 
 namespace {
 
-constexpr std::array<MegatronOption, 31> kOfPlans{{{"global-batch-size"},
-                                                   {"micro-batch-size"},
-                                                   {"tensor-model-parallel-size"},
-                                                   {"context-parallel-size"},
-                                                   {"pipeline-model-parallel-size"},
-                                                   {"pipeline-model-parallel-layout"},
-                                                   {"num-layers-per-virtual-pipeline-stage"},
-                                                   {"num-virtual-stages-per-pipeline-rank"},
-                                                   {"decoder-first-pipeline-num-layers"},
-                                                   {"decoder-last-pipeline-num-layers"},
-                                                   {"num-distributed-optimizer-instances"},
-                                                   {"data-parallel-sharding-strategy"},
-                                                   {"recompute-granularity"},
-                                                   {"recompute-method"},
-                                                   {"recompute-num-layers"},
-                                                   {"recompute-modules"},
-                                                   {"ddp-bucket-size"},
-                                                   {"optimizer-offload-fraction"},
-                                                   {"rampup-batch-size"},
-                                                   {"ddp-num-buckets"},
-                                                   {"recompute-activations", false},
-                                                   {"use-distributed-optimizer", false},
-                                                   {"use-megatron-fsdp", false},
-                                                   {"use-torch-fsdp2", false},
-                                                   {"optimizer-cpu-offload", false},
-                                                   {"sequence-parallel", false},
-                                                   {"overlap-grad-reduce", false},
-                                                   {"overlap-param-gather", false},
-                                                   {"account-for-embedding-in-pipeline-split", false},
-                                                   {"account-for-loss-in-pipeline-split", false},
-                                                   {"use-tp-pp-dp-mapping", false}}};
+constexpr std::array<std::string_view, 31> kOfPlans{"global-batch-size",
+                                                    "micro-batch-size",
+                                                    "tensor-model-parallel-size",
+                                                    "context-parallel-size",
+                                                    "pipeline-model-parallel-size",
+                                                    "pipeline-model-parallel-layout",
+                                                    "num-layers-per-virtual-pipeline-stage",
+                                                    "num-virtual-stages-per-pipeline-rank",
+                                                    "decoder-first-pipeline-num-layers",
+                                                    "decoder-last-pipeline-num-layers",
+                                                    "num-distributed-optimizer-instances",
+                                                    "data-parallel-sharding-strategy",
+                                                    "recompute-granularity",
+                                                    "recompute-method",
+                                                    "recompute-num-layers",
+                                                    "recompute-modules",
+                                                    "ddp-bucket-size",
+                                                    "optimizer-offload-fraction",
+                                                    "rampup-batch-size",
+                                                    "ddp-num-buckets",
+                                                    "recompute-activations",
+                                                    "use-distributed-optimizer",
+                                                    "use-megatron-fsdp",
+                                                    "use-torch-fsdp2",
+                                                    "optimizer-cpu-offload",
+                                                    "sequence-parallel",
+                                                    "overlap-grad-reduce",
+                                                    "overlap-param-gather",
+                                                    "account-for-embedding-in-pipeline-split",
+                                                    "account-for-loss-in-pipeline-split",
+                                                    "use-tp-pp-dp-mapping"};
 
 constexpr std::int64_t kMostPlaces = 1 << 24;  // ranks of all stages, each time that they are named
 
@@ -64,20 +65,10 @@ Error refusal(std::string_view option, const std::string& why) {
 // The options that plans decide, with their values; a flag has none.
 class Options {
  public:
-  explicit Options(const std::vector<std::string>& arguments) {
-    std::vector<std::string>* values = nullptr;
-    for (const std::string& word : arguments) {
-      if (!word.starts_with("--")) {
-        if (values != nullptr) values->push_back(word);
-        continue;
-      }
-      const std::size_t equals = word.find('=');
-      const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-      const bool known = std::ranges::find(kOfPlans, name, &MegatronOption::name) != kOfPlans.end();
-      values = known ? &values_[name] : nullptr;
-      if (values == nullptr) continue;
-      values->clear();
-      if (equals != std::string::npos) values->push_back(word.substr(equals + 1));
+  explicit Options(const std::vector<std::string>& words) {
+    for (MegatronArgument& argument : megatron_arguments(words)) {
+      if (std::ranges::find(kOfPlans, argument.name) != kOfPlans.end())
+        values_[argument.name] = std::move(argument.values);
     }
   }
 
@@ -360,7 +351,7 @@ Status check_whole(const Plan& plan, const Model& model) {
 
 }  // namespace
 
-std::span<const MegatronOption> megatron_plan_options() {
+std::span<const std::string_view> megatron_plan_options() {
   return kOfPlans;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/text_parts.hpp"
+
 namespace trimtab {
 
 namespace {
@@ -13,13 +15,6 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return "";
   return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
-}
-
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
 }
 
 struct Option {
@@ -53,13 +48,9 @@ void add_words(std::string_view value, std::vector<std::string>& words) {
     words.emplace_back(value);
     return;
   }
-  std::string_view left = value.substr(1, value.size() - 2);
-  while (!trimmed(left).empty()) {
-    left = trimmed(left);
-    const std::size_t end = std::min(left.find_first_of(" ,\t"), left.size());
-    if (end > 0) words.emplace_back(left.substr(0, end));
-    left.remove_prefix(std::min(end + 1, left.size()));
-  }
+  std::string inside(value.substr(1, value.size() - 2));
+  std::ranges::replace(inside, ',', ' ');
+  for (const std::string_view word : blank_parted(inside)) words.emplace_back(word);
 }
 
 bool begins_block(std::string_view line, std::string_view name) {

@@ -1,0 +1,19 @@
+#pragma once
+
+// The words of a command line as Megatron-LM's parser takes them apart. Pure.
+
+#include <string>
+#include <vector>
+
+namespace trimtab {
+
+struct MegatronArgument {
+  std::string name;                 // without its dashes
+  std::vector<std::string> values;  // a flag has none
+};
+
+// In their order; the last of a name counts. Both "--name value ..." and "--name=value". What stands before the first
+// is no option's.
+[[nodiscard]] std::vector<MegatronArgument> megatron_arguments(const std::vector<std::string>& words);
+
+}  // namespace trimtab
