@@ -7,7 +7,8 @@ import unittest
 from installation import ROOT, TRIMTAB, Installation, free_port, wait_until
 
 JOB = pathlib.Path(__file__).parent / "megatron_job"
-STEPS, SAVE = 800, 100
+# Long enough that four launches, four seconds each, fit into it where a step takes but 12 ms.
+STEPS, SAVE = 1600, 100
 
 
 class MegatronJob(unittest.TestCase):
@@ -33,7 +34,9 @@ class MegatronJob(unittest.TestCase):
         with Installation() as trimtab:
             tune = trimtab.start_tune(self.write_job(trimtab))
             self.assertEqual(tune.wait(timeout=240), 0, trimtab.tune_log() + trimtab.all_logs())
-            (trial,) = trimtab.report()["trials"]
+            trials = trimtab.report()["trials"]
+            self.assertEqual(len(trials), 1, trimtab.tune_log() + trimtab.all_logs())
+            (trial,) = trials
             self.assertIn(trial["state"], ("adopted", "rejected"), trimtab.tune_log() + json.dumps(trial))
             self.assertGreater(trial["cost"]["switch_phases_ms"]["start"], 0)
             saved = trimtab.directory / "saved" / "latest_checkpointed_iteration.txt"
