@@ -369,6 +369,31 @@ TEST_CASE("init writes a job file for a command, says what it took it for, and n
   CHECK(missing.err.find("no-such.py") != std::string::npos);
 }
 
+TEST_CASE("init looks into a shell script for the command that launches") {
+  const Scratch scratch;
+  const std::string train = scratch.file("train.py", "DistributedDataParallel(model)\n");
+  const std::string shell = scratch.file(
+      "run.sh", "export OMP_NUM_THREADS=2\nPROCESSES=4\ntorchrun --nproc_per_node $PROCESSES " + train + " --lr $1\n");
+  const std::string out = scratch.path("job.toml");
+  const Outcome outcome = trimtab_program({"init", "--out", out, "--json", "--", "bash", shell, "0.1"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const json said = json::parse(outcome.out);
+  CHECK(said["target"] == "ddp");
+  CHECK(said["world_size"] == 4);
+  CHECK(said["remarks"][0].get<std::string>().find("run.sh, line 3;") != std::string::npos);
+  CHECK(said["remarks"][0].get<std::string>().ends_with("into the file: $1"));
+  const auto job = trimtab::load_job(out);
+  REQUIRE((job.ok() ? "" : job.error().message) == "");
+  CHECK(job->environment.at("OMP_NUM_THREADS") == "2");
+  CHECK(job->train.rbegin()[2] == train);
+  // Its Python script is not there: the shell script is the job.
+  const std::string lost = scratch.file("lost.sh", "torchrun --nproc_per_node 4 elsewhere.py\n");
+  const std::string other = scratch.path("other.toml");
+  REQUIRE(trimtab_program({"init", "--out", other, "--", "bash", lost}).exit_code == 0);
+  CHECK(trimtab::load_job(other)->train == std::vector<std::string>{"bash", lost});
+}
+
 TEST_CASE("a launch script says its model and its plan, and a configuration of transformers its model") {
   const Scratch scratch;
   const std::string script = scratch.file(

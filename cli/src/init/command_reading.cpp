@@ -237,6 +237,10 @@ bool CommandReading::launched_by(std::string_view name) const {
   return std::ranges::find(launchers, name) != launchers.end();
 }
 
+bool CommandReading::is_shell_script() const {
+  return !script.empty() && !script.ends_with(".py") && interpreter.empty() && launchers.empty();
+}
+
 std::optional<std::int32_t> CommandReading::world_size() const {
   if (processes) return processes;
   if (per_node) return *per_node * nodes.value_or(1);

@@ -25,6 +25,8 @@ struct CommandReading {
   std::vector<std::string> script_options;  // behind script or module
 
   [[nodiscard]] bool launched_by(std::string_view name) const;
+  // It starts no launcher that is known, and no Python.
+  [[nodiscard]] bool is_shell_script() const;
   // Processes in all. Nothing: no argument says so.
   [[nodiscard]] std::optional<std::int32_t> world_size() const;
 };

@@ -112,16 +112,11 @@ Words without_planned(const Words& options) {
   return left;
 }
 
-bool is_shell_script(const CommandReading& reading) {
-  return !reading.script.empty() && !reading.script.ends_with(".py") && reading.interpreter.empty() &&
-         reading.launchers.empty();
-}
-
 // What each rank runs, where it is `planned` with the placeholders by which it is given plans: what the launcher would
 // put into its environment, then the program.
 Words rank_command(const CommandReading& reading, const Recognised& recognised, bool planned) {
   Words words;
-  if (!is_shell_script(reading)) {
+  if (!reading.is_shell_script()) {
     words = {"env", "RANK={rank}", "LOCAL_RANK={local_rank}", "WORLD_SIZE={world_size}", "MASTER_ADDR={master_addr}"};
   }
   Words options = reading.script_options;
@@ -279,7 +274,7 @@ void add_plan(const CommandReading& reading, JobDraft& draft) {
 
 void add_remarks(const CommandReading& reading, const Recognised& recognised, const CommandFacts& facts,
                  JobDraft& draft) {
-  if (is_shell_script(reading)) {
+  if (reading.is_shell_script()) {
     draft.remarks.push_back(reading.script +
                             " is started once for each rank. If it launches ranks itself, give init the command in it");
   }

@@ -10,6 +10,7 @@
 #include "files.hpp"
 #include "host/gpu_inventory.hpp"
 #include "init/job_draft.hpp"
+#include "init/script_command.hpp"
 #include "json_text.hpp"
 #include "plans/plan_text.hpp"
 #include "schema/job.hpp"
@@ -128,10 +129,32 @@ void say(const JobDraft& draft, const std::string& out, Console& console) {
               << "\n";
 }
 
-Result<int> init(const Arguments& arguments, const std::vector<std::string>& command, Console& console) {
-  const CommandReading reading = read_command(command);
+// Of a shell script that launches ranks, whose Python script is there: the job is that of the command inside.
+std::optional<LaunchInScript> launch_inside(const CommandReading& reading) {
+  if (!reading.is_shell_script()) return std::nullopt;
+  auto launch = launch_in_script(beginning_of(reading.script), reading.script);
+  if (!launch) return std::nullopt;
+  const CommandReading inside = read_command(launch->words);
+  return !inside.module.empty() || is_there(inside.script) ? std::move(launch) : std::nullopt;
+}
+
+std::string remark_on(const LaunchInScript& launch, const std::string& script) {
+  std::string text = "the command is that of " + script + ", line " + std::to_string(launch.line) +
+                     "; what the script does before it is not repeated, but for what it exports";
+  if (!launch.unknown.empty())
+    text += ". Only a run can tell these, so write their values into the file: " + joined(launch.unknown, " ");
+  return text;
+}
+
+Result<int> init(const Arguments& arguments, const std::vector<std::string>& given, Console& console) {
+  CommandReading reading = read_command(given);
   TRIMTAB_TRY_STATUS(check_place(reading, arguments.out));
-  const JobDraft draft = draft_job(command, facts_of(reading, arguments.out));
+  const auto launch = launch_inside(reading);
+  const std::string outer = reading.script;
+  const std::vector<std::string>& command = launch ? launch->words : given;
+  if (launch) reading = read_command(command);
+  JobDraft draft = draft_job(command, facts_of(reading, arguments.out));
+  if (launch) draft.remarks.insert(draft.remarks.begin(), remark_on(*launch, outer));
   if (draft.plan) TRIMTAB_TRY_STATUS(check_free(plan_path(arguments.out)));
   // What is written can be read again.
   const auto parsed = parse_job_toml(draft.toml, arguments.out, ".");

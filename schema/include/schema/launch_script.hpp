@@ -26,6 +26,7 @@ struct LaunchScript {
   std::vector<ScriptCommand> commands;
   std::vector<ScriptCommand> documents;  // here-documents, in words
   std::vector<ScriptCommand> values;     // what variables and arrays were set to, in words
+  std::vector<ScriptCommand> exports;    // one word each: NAME=VALUE
 };
 
 // Fails on a quote that has no end and on letters that only look like blanks or dashes, naming the line.

@@ -382,6 +382,16 @@ class ScriptReader {
     variables_.set(name, std::move(words), array, append, branches_ > 0);
   }
 
+  // "NAME=VALUE", also "NAME+=VALUE", or "NAME" of a variable that was set before. One that is set in several ways is
+  // "NAME=$NAME".
+  void export_variable(const std::string& word) {
+    const std::string name = word.substr(0, name_length(word));
+    if (name.empty()) return;
+    const auto value = variables_.expand(name);
+    const bool told = value && value->words.size() == 1;
+    script_.exports.push_back({begin_, {name + "=" + (told ? value->words.front() : "$" + name)}});
+  }
+
   // Words that only say how commands hang together.
   void take_keywords() {
     while (!words_.empty()) {
@@ -413,8 +423,10 @@ class ScriptReader {
     const bool assigns =
         std::ranges::all_of(words_, [](const std::string& word) { return assignment_length(word) > 0; });
     if (declared || assigns) {
+      const bool exported = declared && words_.front() == "export";
       for (const std::string& word : words_) {
         if (const std::size_t length = assignment_length(word); length > 0) set(word, {word.substr(length)}, false);
+        if (exported && word != words_.front()) export_variable(word);
       }
     } else if (words_.front() == "eval") {
       words_.erase(words_.begin());
