@@ -18,6 +18,10 @@ PROGRAMS = ["trimtab", "trimtab-agent", "trimtab-coordinator"]
 LIBRARIES = ["libtrimtab-inject.so", "libnccl-profiler-trimtab.so", "libnccl-tuner-trimtab.so", "libtrimtab-nvtx.so"]
 NEEDED_LIBRARIES = LIBRARIES[:1]
 ZSH = ("vendor-completions", "site-functions")  # Debian's folder for its packages, and that of everything else
+# What a portable program contains of others, by the Debian package whose copyright file holds its licence's text.
+CONTAINED = ["libboost1.81-dev", "libprotobuf-dev", "libsqlite3-dev", "libsqlitecpp-dev", "libspdlog-dev", "libfmt-dev", "libcli11-dev",
+             "libtomlplusplus-dev", "nlohmann-json3-dev", "libssl-dev", "zlib1g-dev", "libstdc++-12-dev"]
+LICENCES = pathlib.Path("/usr/share/doc")
 TAG = "py3-none-manylinux_2_34_x86_64"
 METADATA = """Metadata-Version: 2.1
 Name: trimtab
@@ -66,6 +70,8 @@ def fill(tree, build, release):
     (information / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: trimtab\nRoot-Is-Purelib: false\nTag: {TAG}\n")
     for name in ("LICENSE", "THIRD_PARTY.md"):
         copy(ROOT / name, information / name)
+    for package in CONTAINED:
+        copy(LICENCES / package / "copyright", information / "licenses" / f"{package.removesuffix('-dev')}.txt")
 
 
 def main():

@@ -89,6 +89,17 @@ class Name(unittest.TestCase):
                 version, function = newest(wheel.extract(name, folder))
                 self.assertLessEqual(version, tuple(map(int, named.groups())), f"{name} asks for {function}")
 
+    def test_it_brings_the_licence_of_each_library_that_it_contains(self):
+        """Those that the build needs, but for what portable programs leave out (PostgreSQL's) and what measures them."""
+        packages = (ROOT / "scripts" / "packages").read_text().split()
+        linked = {name.removesuffix("-dev") for name in packages if name.endswith("-dev")} - {"libpq", "libbenchmark"} | {"libstdc++-12"}
+        with zipfile.ZipFile(wheels()[-1]) as wheel:
+            texts = {pathlib.Path(name).stem if name.endswith(".txt") else name: wheel.read(name).decode("utf-8", "replace")
+                     for name in wheel.namelist() if ".dist-info/licenses/" in name}
+        self.assertEqual(set(texts), linked)
+        for name, text in texts.items():
+            self.assertRegex(text.lower(), "license|public domain", name)
+
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
 @unittest.skipUnless(wheels(), "needs a wheel: scripts/wheel")
