@@ -2,16 +2,16 @@
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import unittest
 
-from framework_job import LAUNCH_S, NEAR, SCRIPTS, WARM, FrameworkTest
+from framework_job import LAUNCH_S, SCRIPTS, FrameworkTest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "system"))
 
 from installation import TRIMTAB  # noqa: E402
+from own_log import assert_near_own_log  # noqa: E402
 
 CARD_S = 5  # From the script's end to its card.
 ENDS_S = 2  # From the last line of a script's log to its end.
@@ -33,8 +33,7 @@ class CardTest(FrameworkTest):
         self.assertEqual(card["job"], script.removesuffix(".py"))
         self.assertEqual(card["ranks"], len(list(folder.glob("log-*.jsonl"))), done.stderr)
         took = [json.loads(line)["ms"] for line in (folder / "log-0.jsonl").read_text().splitlines()]
-        own = statistics.median([ms for ms in took if ms is not None][WARM:])
-        self.assertLess(abs(card["step_ms"]["median"] / own - 1), NEAR, (card["step_ms"], own))
+        assert_near_own_log(self, card["step_ms"]["median"], [ms for ms in took if ms is not None])
         last = max(path.stat().st_mtime for path in folder.glob("log-*.jsonl"))
         self.assertLess((folder / "out" / "card.json").stat().st_mtime - last, CARD_S + ENDS_S)
         return card

@@ -8,7 +8,7 @@ class Scripts(FrameworkTest):
     def test_plain_ddp_under_torchrun(self):
         alone, watched = self.both("plain_ddp.py", *TORCHRUN)
         self.assertEqual(sorted(watched.job.ranks), [0, 1])  # The launcher is none.
-        self.assert_near_own_log(watched, ranks=2)
+        self.assert_steps_near_own_log(watched, ranks=2)
         self.assert_same_outputs(alone, watched, ranks=2)
         for rank in (0, 1):
             self.assert_losses_told(watched, watched.losses(rank), rank)
@@ -20,7 +20,7 @@ class Scripts(FrameworkTest):
 
     def test_fsdp2_under_torchrun(self):
         alone, watched = self.both("fsdp2.py", *TORCHRUN)
-        self.assert_near_own_log(watched, ranks=2)
+        self.assert_steps_near_own_log(watched, ranks=2)
         self.assert_same_outputs(alone, watched, ranks=2, files=())
         for rank in (0, 1):
             self.assert_losses_told(watched, watched.losses(rank), rank)
@@ -32,7 +32,7 @@ class Scripts(FrameworkTest):
 
     def test_fsdp1_with_accumulation(self):
         alone, watched = self.both("fsdp1.py", *TORCHRUN)
-        self.assert_near_own_log(watched, ranks=2)
+        self.assert_steps_near_own_log(watched, ranks=2)
         self.assert_same_outputs(alone, watched, ranks=2, files=())
         for rank in (0, 1):
             self.assertEqual([entry["norm"] for entry in alone.log(rank)], [entry["norm"] for entry in watched.log(rank)])
@@ -55,7 +55,7 @@ class Transformers(FrameworkTest):
         histories = [[{name: entry[name] for name in own & set(entry)} for entry in run.document("history.json")]
                      for run in (alone, watched)]
         self.assertEqual(*histories)
-        self.assert_near_own_log(watched)
+        self.assert_steps_near_own_log(watched)
         steps = watched.job.steps()
         self.assertEqual([step["step"] for step in steps], list(range(40)))
         for entry in histories[0]:
@@ -75,7 +75,7 @@ class Transformers(FrameworkTest):
 class Accelerate(FrameworkTest):
     def test_loop_with_accumulation(self):
         alone, watched = self.both("accelerated.py", *TORCHRUN)
-        self.assert_near_own_log(watched, ranks=2)
+        self.assert_steps_near_own_log(watched, ranks=2)
         self.assert_same_outputs(alone, watched, ranks=2)
         for rank in (0, 1):
             self.assert_losses_told(watched, watched.losses(rank), rank)
@@ -87,14 +87,14 @@ class Accelerate(FrameworkTest):
     def test_accelerate_launch(self):
         watched = self.launch("accelerated.py", "-m", "accelerate.commands.launch", "--cpu", watched=True)
         self.assertEqual(sorted(watched.job.ranks), [0])
-        self.assert_near_own_log(watched)
+        self.assert_steps_near_own_log(watched)
         self.assert_losses_told(watched, watched.losses())
 
 
 class Lightning(FrameworkTest):
     def test_fit(self):
         alone, watched = self.both("lightning_fit.py")
-        self.assert_near_own_log(watched)
+        self.assert_steps_near_own_log(watched)
         self.assert_same_outputs(alone, watched)
         self.assert_losses_told(watched, watched.losses())
         steps = watched.job.steps()
@@ -130,7 +130,7 @@ class Compiled(FrameworkTest):
     def test_fsdp2_of_compiled_blocks(self):
         alone, watched = self.both("fsdp2.py", *TORCHRUN, counted=True, arguments=("--compile", "aot_eager"))
         self.assert_same_counters(alone, watched, ranks=2)
-        self.assert_near_own_log(watched, ranks=2)
+        self.assert_steps_near_own_log(watched, ranks=2)
         self.assert_same_outputs(alone, watched, ranks=2, files=())
         self.assertEqual((watched.job.facts()["framework"], watched.job.facts()["compiled"]), ("fsdp2", True))
 
@@ -139,7 +139,7 @@ class Compiled(FrameworkTest):
         counters = self.assert_same_counters(alone, watched)
         self.assertGreater(sum(counters["graph_break"].values()), 0)
         self.assertGreater(counters["compilations"], 2)  # Two parts, and again for the shorter batch.
-        self.assert_near_own_log(watched)
+        self.assert_steps_near_own_log(watched)
         self.assert_same_outputs(alone, watched)
         self.assert_losses_told(watched, watched.losses())
         self.assertTrue(watched.job.facts()["compiled"])

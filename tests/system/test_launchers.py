@@ -4,17 +4,15 @@ import json
 import os
 import pathlib
 import shutil
-import statistics
 import subprocess
 import unittest
 
 from installation import is_dead, wait_until
+from own_log import assert_near_own_log
 from test_run import RunTest
 
 JOBS = pathlib.Path(__file__).parent / "watched_jobs"
 MPIRUN = ("mpirun", "--oversubscribe", "-n", "2", *(["--allow-run-as-root"] if os.geteuid() == 0 else []))
-WARM = 3  # Steps that a card leaves out.
-NEAR = 0.05
 HAS_TORCH = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True, check=False).returncode == 0
 # Rank 0 fails while the other one has much left to do.
 FAILS = "test $OMPI_COMM_WORLD_RANK = 1 && exec sleep 600; sleep 1; exit 3"
@@ -26,8 +24,8 @@ class LaunchersTest(RunTest):
         self.assertTrue((self.directory / "out" / "card.json").is_file(), done.stderr)
         card = json.loads((self.directory / "out" / "card.json").read_text())
         self.assertEqual((card["job"], card["ranks"]), (job, ranks))
-        own = [float(line) for line in (self.directory / "steps.log").read_text().split()][WARM:]
-        self.assertAlmostEqual(card["step_ms"]["median"] / statistics.median(own), 1, delta=NEAR)
+        own = [float(line) for line in (self.directory / "steps.log").read_text().split()]
+        assert_near_own_log(self, card["step_ms"]["median"], own)
         self.assertEqual(done.stderr.count("the card is in"), 1, done.stderr)
 
 

@@ -32,15 +32,17 @@ def main():
                 now = time.perf_counter()
                 log.write(json.dumps({"loss": sum(losses) / len(losses), "ms": 1000 * (now - began)}) + "\n")
                 began, losses, steps = now, [], steps + 1
-                if steps % 6 == 0:  # Not the last step: a Gloo thread that still holds a gathered tensor as Python ends aborts the process.
+                if steps % 6 == 0:
                     model.eval()
                     for inputs, targets in evaluation:
                         with torch.no_grad():
                             accelerator.gather(loss_of(model(inputs), targets))
                     model.train()
+                    began = time.perf_counter()
     if accelerator.is_main_process:
         torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
     accelerator.end_training()
+    time.sleep(0.2)  # A thread of Gloo that frees a tensor as Python ends aborts the process.
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def main():
                 began, losses = now, []
     torch.distributed.barrier()  # A Gloo thread that still holds a gathered tensor as Python ends aborts the process.
     torch.distributed.destroy_process_group()
+    time.sleep(0.2)  # A thread of Gloo that frees a tensor as Python ends aborts the process.
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def main():
                 log.write(json.dumps({"loss": sum(losses) / ACCUMULATION, "norm": norm.item(), "ms": 1000 * (now - began)}) + "\n")
                 began, losses = now, []
     dist.destroy_process_group()
+    time.sleep(0.2)  # A thread of Gloo that frees a tensor as Python ends aborts the process.
 
 
 if __name__ == "__main__":

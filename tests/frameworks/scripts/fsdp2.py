@@ -63,6 +63,7 @@ def main():
             log.write(json.dumps({"loss": loss.item(), "ms": 1000 * (now - began)}) + "\n")
             began = now
     dist.destroy_process_group()
+    time.sleep(0.2)  # A thread of Gloo that frees a tensor as Python ends aborts the process.
 
 
 if __name__ == "__main__":

@@ -30,6 +30,12 @@ class StepTimes(TrainerCallback):
             self.ms.append(1000 * (now - self.began))
         self.began = now
 
+    def on_evaluate(self, args, state, control, **kwargs):
+        self.began = None  # The next step's time is not known.
+
+    def on_save(self, args, state, control, **kwargs):
+        self.began = None
+
 
 def main():
     torch.manual_seed(1)

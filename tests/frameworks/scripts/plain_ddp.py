@@ -48,6 +48,7 @@ def main():
     if rank == 0:
         torch.save(model.module.state_dict(), "model.pt")
     dist.destroy_process_group()
+    time.sleep(0.2)  # A thread of Gloo that frees a tensor as Python ends aborts the process.
 
 
 if __name__ == "__main__":
