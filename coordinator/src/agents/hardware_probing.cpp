@@ -19,8 +19,7 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kNominalBytes = 1 << 20;  // a link's probe is the time that these take
-constexpr int kMostDevices = 1024;         // of one node
+constexpr int kMostDevices = 1024;  // of one node
 
 bool is_sane(double value) {
   return std::isfinite(value) && value > 0;
@@ -35,10 +34,10 @@ Probe link_probe(const std::string& node, const std::string& peer, bool inside, 
   probe.node = node;
   probe.peer = peer;
   probe.level = inside ? "intra_node" : "inter_node";
-  probe.ms = kNominalBytes / link.bytes_per_s() * 1e3;
+  probe.ms = kProbedLinkBytes / link.bytes_per_s() * 1e3;
   probe.spread = sane_share(link.spread());
   if (link.has_capacity() && is_sane(link.capacity().bytes_per_s())) {
-    probe.shared_ms = std::exchange(probe.ms, kNominalBytes / link.capacity().bytes_per_s() * 1e3);
+    probe.shared_ms = std::exchange(probe.ms, kProbedLinkBytes / link.capacity().bytes_per_s() * 1e3);
     probe.shared_spread = std::exchange(probe.spread, sane_share(link.capacity().spread()));
     probe.used = sane_share(link.capacity().used());
   }

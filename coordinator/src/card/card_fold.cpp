@@ -74,12 +74,8 @@ void CardFold::links(std::vector<CardLink> links) {
   links_ = std::move(links);
 }
 
-void CardFold::probed(const MicrobatchProbe& probe) {
-  probe_ = probe;
-}
-
 api::Card CardFold::card() const {
-  return make_card({job_, world_size_, ranks_, links_, probe_});
+  return make_card({job_, world_size_, ranks_, links_});
 }
 
 }  // namespace trimtab::coordinator

@@ -35,7 +35,6 @@ class CardFold {
   void activity(std::int32_t rank, const api::LiveRank& activity);
   // All links that have been probed, as of the last probe.
   void links(std::vector<CardLink> links);
-  void probed(const MicrobatchProbe& probe);
 
   [[nodiscard]] std::int32_t world_size() const { return world_size_; }
   [[nodiscard]] api::Card card() const;
@@ -47,7 +46,6 @@ class CardFold {
   std::int32_t world_size_;
   std::map<std::int32_t, RankEvidence> ranks_;
   std::vector<CardLink> links_;
-  std::optional<MicrobatchProbe> probe_;
 };
 
 }  // namespace trimtab::coordinator

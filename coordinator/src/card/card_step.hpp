@@ -15,7 +15,7 @@ struct CardParts {
   std::int64_t recompute_ns = 0;  // forward passes of checkpointed modules inside backward
   std::int64_t optimizer_ns = 0;
   std::int64_t communication_ns = 0;  // exposed waiting in collectives
-  std::int64_t aside_ns = 0;  // evaluation and checkpoints within the step, which the card leaves out
+  std::int64_t aside_ns = 0;          // evaluation and checkpoints within the step, which the card leaves out
   // Outside of data, communication and aside: ready to run, but without a CPU. -1 = not told.
   std::int64_t stolen_ns = -1;
 };

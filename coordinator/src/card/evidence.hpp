@@ -21,18 +21,7 @@ struct CardLink {
   std::string peer;
   double bytes_per_s = 0;
   double spread = 0;               // relative, of the probe's repetitions
-  double earlier_bytes_per_s = 0;  // at an earlier look of this job or of its cluster; 0 = there was none
-  double round_trip_us = 0;        // 0 = not known
-};
-
-// The heaviest shapes, forward and backward, timed alone on the job's device: seconds a sample in a microbatch of
-// `microbatch` samples, and in one of `larger`.
-struct MicrobatchProbe {
-  std::int64_t microbatch = 0;
-  std::int64_t larger = 0;
-  double seconds_per_sample = 0;
-  double larger_seconds_per_sample = 0;
-  double spread = 0;  // relative, of the ratio of the two
+  double earlier_bytes_per_s = 0;  // when the job's links were looked at first; 0 = this is that look
 };
 
 // What the device did in a step, a mean over its latest ones: shares of it, from kernels that were recorded.
@@ -55,7 +44,7 @@ struct RankEvidence {
   std::int64_t launch = 0;
   KeptSteps steps;
   api::RankFacts facts;
-  double trained_s = 0;  // until they were told
+  double trained_s = 0;          // until they were told
   std::deque<DeviceLook> looks;  // the latest last
   std::int64_t peak_bytes = 0;
 };
@@ -66,7 +55,6 @@ struct JobEvidence {
   std::int32_t world_size;
   const std::map<std::int32_t, RankEvidence>& ranks;
   const std::vector<CardLink>& links;
-  const std::optional<MicrobatchProbe>& probe;
 };
 
 }  // namespace trimtab::coordinator

@@ -82,18 +82,6 @@ std::optional<FixedShare> fixed_share_of_sizes(const std::map<std::int32_t, Rank
                     "from microbatches of several sizes in this job"};
 }
 
-std::optional<FixedShare> fixed_share_of_probe(const MicrobatchProbe& probe, double samples) {
-  if (probe.microbatch <= 0 || probe.larger <= probe.microbatch || probe.seconds_per_sample <= 0) return {};
-  if (std::abs(static_cast<double>(probe.microbatch) - samples) > 0.5) return {};
-  const double times = static_cast<double>(probe.larger) / static_cast<double>(probe.microbatch);
-  const double ratio = probe.larger_seconds_per_sample / probe.seconds_per_sample;
-  const auto share = [times](double one) { return std::clamp((1 - one) / (1 - 1 / times), 0.0, 1.0); };
-  const double off = std::max(probe.spread, 0.02);
-  return FixedShare{{share(ratio), share(ratio * (1 + off)), share(ratio * (1 - off))},
-                    "measured: its heaviest products take " + format_percent(1 - ratio) +
-                        " less for a sample in microbatches of " + std::to_string(probe.larger)};
-}
-
 std::optional<FixedShare> fixed_share_of_shapes(const std::vector<api::FactShape>& shapes, bool on_device,
                                                 double microbatch_ms) {
   if (products(shapes) <= 0 || microbatch_ms <= 0) return {};

@@ -22,8 +22,6 @@ struct FixedShare {
 // From microbatches of several sizes that the job itself has run: a line through them. Nothing where they are too
 // alike.
 [[nodiscard]] std::optional<FixedShare> fixed_share_of_sizes(const std::map<std::int32_t, RankEvidence>& ranks);
-// From a probe.
-[[nodiscard]] std::optional<FixedShare> fixed_share_of_probe(const MicrobatchProbe& probe, double samples);
 // From the shapes of the heaviest products; `microbatch_ms`: of a forward and a backward pass. Wide.
 [[nodiscard]] std::optional<FixedShare> fixed_share_of_shapes(const std::vector<api::FactShape>& shapes, bool on_device,
                                                               double microbatch_ms);

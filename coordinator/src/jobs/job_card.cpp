@@ -1,5 +1,7 @@
 #include "jobs/job_card.hpp"
 
+#include <algorithm>
+
 namespace trimtab::coordinator {
 
 void JobCard::connected(std::int32_t rank, const std::string& node, std::uint64_t launch) {
@@ -15,6 +17,17 @@ Status JobCard::facts(std::int32_t rank, const std::string& facts_json) {
   TRIMTAB_TRY(api::RankFacts facts, api::parse<api::RankFacts>(facts_json, "facts"));
   fold_.facts(rank, std::move(facts));
   return {};
+}
+
+void JobCard::probed(const std::vector<Probe>& probes, const std::vector<Probe>& first) {
+  const auto speed = [](const Probe& probe) { return probe.ms > 0 ? kProbedLinkBytes / probe.ms * 1e3 : 0; };
+  std::vector<CardLink> links;
+  for (const Probe& probe : probes) {
+    if (probe.device >= 0 || probe.peer.empty()) continue;
+    const auto earlier = std::ranges::find_if(first, [&](const Probe& one) { return same_subject(one, probe); });
+    links.push_back({probe.node, probe.peer, speed(probe), probe.spread, earlier == first.end() ? 0 : speed(*earlier)});
+  }
+  if (!links.empty()) fold_.links(std::move(links));
 }
 
 std::string JobCard::json() const {

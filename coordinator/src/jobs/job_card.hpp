@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "card/card_fold.hpp"
+#include "tuning/hardware/diagnosis.hpp"
 
 namespace trimtab::coordinator {
 
@@ -28,6 +29,9 @@ class JobCard {
   void step(std::int32_t rank, const CardStep& step);
   [[nodiscard]] Status facts(std::int32_t rank, const std::string& facts_json);
   void activity(std::int32_t rank, const api::LiveRank& activity) { fold_.activity(rank, activity); }
+
+  // A look at the links between nodes; `first`: the look that came first under this job.
+  void probed(const std::vector<Probe>& probes, const std::vector<Probe>& first);
 
   // An api::Card; empty where there is none yet.
   [[nodiscard]] std::string json() const;

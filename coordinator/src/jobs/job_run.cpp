@@ -420,6 +420,7 @@ void JobRun::tick_probing() {
     probed.probes.push_back(std::move(probe));
   }
   if (!probed.probes.empty()) probed.error.clear();
+  card_.probed(probed.probes, state().hardware.first_probes);
   feed(std::move(probed));
 }
 

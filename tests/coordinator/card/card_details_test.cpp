@@ -157,16 +157,6 @@ TEST_CASE("what does not fit into memory is not advised") {
   CHECK(finding(fold.card(), api::FindingName::kSmallMicrobatch) == nullptr);
 }
 
-TEST_CASE("a probe of larger microbatches counts before any estimate") {
-  CardFold fold = folded(job_with(Fault::kSmallMicrobatch));
-  fold.probed({1, 8, 1e-3, 0.99e-3, 0.01});
-  CHECK(finding(fold.card(), api::FindingName::kSmallMicrobatch) == nullptr);
-  fold.probed({1, 8, 1e-3, 0.4e-3, 0.01});
-  const api::Card card = fold.card();
-  REQUIRE(first_finding(card) == "small_microbatch");
-  CHECK(card.findings.front().why.find("measured") != std::string::npos);
-}
-
 TEST_CASE("recomputing is no waste where little memory is left") {
   CardFold fold = folded(job_with(Fault::kRecomputed));
   CHECK(first_finding(fold.card()) == "everything_recomputed");

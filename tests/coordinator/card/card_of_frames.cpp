@@ -47,7 +47,7 @@ std::vector<CardLink> links_of(const json& told) {
   std::vector<CardLink> links;
   for (const json& one : told) {
     links.push_back({one.at("node"), one.at("peer"), one.at("bytes_per_s"), one.value("spread", 0.0),
-                     one.value("earlier_bytes_per_s", 0.0), one.value("round_trip_us", 0.0)});
+                     one.value("earlier_bytes_per_s", 0.0)});
   }
   return links;
 }

@@ -18,13 +18,10 @@ constexpr double kEnough = 0.9;          // of what one microbatch would save
 constexpr double kMemoryUsed = 0.9;      // of what there is, at most
 constexpr double kBytesAParameter = 16;  // weights, gradients and Adam's two moments in float32
 
-// Where neither sizes, nor a probe, nor shapes are known: microbatches of one sample alone are believed to be small.
+// Where neither sizes nor shapes are known: microbatches of one sample alone are believed to be small.
 constexpr Estimate kOfOneSample = {0.4, 0.1, 0.9};
 
 std::optional<FixedShare> fixed_share(const JobLook& job, double microbatch_ms) {
-  if (job.evidence.probe) {
-    if (auto measured = fixed_share_of_probe(*job.evidence.probe, job.samples)) return measured;
-  }
   if (auto known = fixed_share_of_sizes(job.evidence.ranks)) return known;
   if (auto known = fixed_share_of_shapes(job.facts.shapes, job.on_device, microbatch_ms)) return known;
   if (job.samples > 1.5) return {};
@@ -75,15 +72,24 @@ Estimate passes_share(const JobLook& job) {
   return estimate_of(rows.series([&rows](std::size_t row) { return rows.mean(row, &Cell::passes) / rows.wall(row); }));
 }
 
+// The share of a step that ranks wait for each other or for what is sent, on the average.
+double most_waiting(const Rows& rows) {
+  return estimate_of(
+             rows.series([&rows](std::size_t row) { return rows.mean(row, &Cell::communication) / rows.wall(row); }))
+      .high;
+}
+
 // What less often reduced gradients save, where `times` microbatches become one: of the waiting that no slower rank
-// explains. Where it is not told how often gradients are reduced, that is in the upper bound alone.
+// explains; at most of all waiting, since ranks that are slower in turn wait for each other at each reduction. Where it
+// is not told how often gradients are reduced, the waiting that no slower rank explains is in the upper bound alone.
 Estimate saved_communication(const JobLook& job, std::int64_t times) {
   if (job.work().ranks().size() < 2) return {};
   const Estimate waiting = pure_communication(job);
   const auto reduced = static_cast<double>(job.facts.reduced_microbatches);
   if (reduced <= 0) return {0, 0, waiting.high * (1 - 1 / static_cast<double>(times))};
   const double goes = 1 - std::max(reduced / static_cast<double>(times), 1.0) / reduced;
-  return {waiting.value * goes, std::max(waiting.low, 0.0) * goes, waiting.high * goes};
+  return {waiting.value * goes, std::max(waiting.low, 0.0) * goes,
+          std::max(waiting.high, most_waiting(job.work())) * goes};
 }
 
 double microbatch_ms(const JobLook& job) {

@@ -34,6 +34,7 @@ struct Probe {
   double shortest = 1;
   double longest = 1;
 };
+inline constexpr double kProbedLinkBytes = 1 << 20;  // a link's `ms` is the time that these take
 // Of the same device and work, or of the same link.
 [[nodiscard]] bool same_subject(const Probe& a, const Probe& b);
 // Takes of the same probes, one after the other, as one: of each subject the middle one. What one lacks the others
