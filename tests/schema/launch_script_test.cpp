@@ -92,6 +92,8 @@ TEST_CASE("what only looks like a blank or a dash, or cannot be read, is named w
   CHECK_THAT(refused("run \"a\nb"), Contains("train.sh:1: the quote \""));
   CHECK_THAT(refused("{\"hidden_size\": 1}"), Contains("JSON"));
   CHECK_THAT(refused("echo hello"), Contains("--num-layers") && Contains("behind --"));
+  CHECK_THAT(refused("torchrun pretrain_t5.py --encoder-num-layers 12"),
+             Contains("it runs pretrain_t5.py, which is no"));
   // In remarks and quotes they stand as they are.
   CHECK(launch("# \xe2\x80\x93 sizes\necho '\xc2\xa0'\nrun --num-layers 2").words.back() == "2");
 }

@@ -152,6 +152,25 @@ TEST_CASE("a gated unit of which Megatron-LM's rounding leaves nothing needs its
   CHECK(model_with("--hidden-size 16 --swiglu --ffn-hidden-size 24").ok());
 }
 
+TEST_CASE("a program that by its name trains another kind of model is refused") {
+  const auto model = [](const std::string& program) {
+    const std::string options =
+        "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+        "--max-position-embeddings 16 --vocab-size 100 --global-batch-size 8";
+    return model_from_megatron(shell_words("torchrun " + program + " " + options, "test").value(), "gpt");
+  };
+  for (const std::string program : {"pretrain_bert.py", "/opt/megatron/pretrain_t5.py", "examples/mimo/train.py"}) {
+    INFO(program);
+    REQUIRE_FALSE(model(program).ok());
+    CHECK(model(program).error().message.starts_with(program + ": trains no decoder-only GPT"));
+  }
+  for (const std::string program : {"/home/bert/pretrain_gpt.py", "train.py", "gpt/train.py", "albertine.py"}) {
+    INFO(program);
+    CHECK(model(program).ok());
+  }
+  CHECK(refused("--model-provider llava_vlm").starts_with("--model-provider: describes a model"));
+}
+
 TEST_CASE("a refusal repeats what was found as text that can be printed") {
   CHECK_THAT(refused("--seq-length '\xff\x1b[2J'"), Catch::Contains("\xef\xbf\xbd\\u001b[2J"));
   CHECK(refused("--normalization " + std::string(100'000, 'x')).size() < 1000);

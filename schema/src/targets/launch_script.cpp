@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text_parts.hpp"
+#include "targets/megatron_arguments.hpp"
 #include "targets/shell_variables.hpp"
 #include "targets/yaml_options.hpp"
 
@@ -479,9 +480,13 @@ std::vector<std::string> options_of(const std::vector<ScriptCommand>& commands) 
   return all;
 }
 
-std::string looks_like(std::string_view text, std::string_view option) {
+std::string looks_like(const LaunchScript& script, std::string_view text, std::string_view option) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string_view::npos && text[begin] == '{') return "; it looks like JSON, which is not read";
+  for (const ScriptCommand& command : script.commands) {
+    if (const auto program = program_of_no_gpt(command.words))
+      return "; it runs " + *program + ", which is no decoder-only GPT's";
+  }
   if (text.find(option) != std::string_view::npos) return "; it stands there in no command, list or assignment";
   return "";
 }
@@ -517,7 +522,7 @@ Result<LaunchWords> launch_words(std::string_view text, std::string_view source,
     if (has_option(words, option)) return LaunchWords{std::move(words), false};
   }
   return bad_input(std::string(source) + ": expected " + std::string(option) +
-                   " in a command or a list of options, found none" + looks_like(text, option) +
+                   " in a command or a list of options, found none" + looks_like(script, text, option) +
                    "; give the options behind --");
 }
 

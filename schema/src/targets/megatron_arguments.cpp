@@ -1,6 +1,29 @@
 #include "targets/megatron_arguments.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 namespace trimtab {
+
+namespace {
+
+constexpr std::string_view kOtherModels[] = {"bert",  "t5",     "ict", "retro", "vision",
+                                             "mamba", "hybrid", "vlm", "mimo",  "multimodal"};
+
+// By the file's name; train.py by its folder's.
+bool names_other_model(std::string_view path) {
+  constexpr std::string_view kAnyModel = "/train.py";
+  if (path.ends_with(kAnyModel)) path.remove_suffix(kAnyModel.size());
+  path.remove_prefix(path.rfind('/') + 1);
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find_first_of("_-."), path.size());
+    if (std::ranges::count(kOtherModels, path.substr(0, end)) > 0) return true;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return false;
+}
+
+}  // namespace
 
 std::vector<MegatronArgument> megatron_arguments(const std::vector<std::string>& words) {
   std::vector<MegatronArgument> arguments;
@@ -14,6 +37,11 @@ std::vector<MegatronArgument> megatron_arguments(const std::vector<std::string>&
     if (equals != std::string::npos) arguments.back().values.push_back(word.substr(equals + 1));
   }
   return arguments;
+}
+
+std::optional<std::string> program_of_no_gpt(const std::vector<std::string>& words) {
+  const auto program = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with(".py"); });
+  return program != words.end() && names_other_model(*program) ? std::optional(*program) : std::nullopt;
 }
 
 }  // namespace trimtab

@@ -2,6 +2,7 @@
 
 // The words of a command line as Megatron-LM's parser takes them apart. Pure.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,9 @@ struct MegatronArgument {
 // In their order; the last of a name counts. Both "--name value ..." and "--name=value". What stands before the first
 // is no option's.
 [[nodiscard]] std::vector<MegatronArgument> megatron_arguments(const std::vector<std::string>& words);
+
+// The program in front of the options that by its name trains another kind of model: pretrain_t5.py,
+// examples/mimo/train.py.
+[[nodiscard]] std::optional<std::string> program_of_no_gpt(const std::vector<std::string>& words);
 
 }  // namespace trimtab

@@ -75,7 +75,13 @@ constexpr std::string_view kOthers[] = {"num-experts",
                                         "experimental-attention-variant",
                                         "spec",
                                         "attention-output-gate",
-                                        "vision-pretraining"};
+                                        "vision-pretraining",
+                                        "img-h",
+                                        "img-w",
+                                        "patch-dim",
+                                        "model-provider",
+                                        "language-model-type",
+                                        "vision-model-type"};
 
 struct Sorted {
   Options read;
@@ -84,6 +90,12 @@ struct Sorted {
 
 Result<Sorted> sort_arguments(const std::vector<std::string>& words) {
   Sorted sorted;
+  if (const auto program = program_of_no_gpt(words)) {
+    return bad_input(
+        *program +
+        ": trains no decoder-only GPT, which is what is counted from arguments; if this one does, give its "
+        "options without the program behind --");
+  }
   for (MegatronArgument& argument : megatron_arguments(words)) {
     if (std::ranges::count(kOthers, argument.name) > 0) {
       return bad_input("--" + argument.name +

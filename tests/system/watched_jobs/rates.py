@@ -13,6 +13,7 @@ import collections
 import json
 import os
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -98,9 +99,11 @@ def outcome(card, fault, rank):
     return first["name"] + (f" {first['rank']}" if "rank" in first else "")
 
 
-def without_fault(command):
-    """The same job, healthy."""
+def without_fault(command, advice):
+    """The same job, healthy. Its microbatches are as large as the advice says."""
     words = list(command)
+    if advised := re.match(r"batch_size=(\d+), gradient_accumulation_steps", advice):
+        words += ["--microbatch", advised[1]]
     for option, value in (("--fault", "healthy"), ("--halved", "-1")):
         if option in words:
             words[words.index(option) + 1] = value
@@ -137,7 +140,7 @@ class Rates:
     def compare(self, fault, seed, card):
         """What the finding says to gain, beside the same job without the fault."""
         command, ranks, _ = command_of(fault, seed, self.options.seconds)
-        healthy = self.card(without_fault(command), ranks, f"{fault}-{seed}-healthy")
+        healthy = self.card(without_fault(command, card["findings"][0]["advice"]), ranks, f"{fault}-{seed}-healthy")
         if healthy is None:
             return
         seen = 1 - healthy["step_ms"]["median"] / card["step_ms"]["median"]

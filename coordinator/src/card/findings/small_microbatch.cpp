@@ -72,24 +72,27 @@ Estimate passes_share(const JobLook& job) {
   return estimate_of(rows.series([&rows](std::size_t row) { return rows.mean(row, &Cell::passes) / rows.wall(row); }));
 }
 
-// The share of a step that ranks wait for each other or for what is sent, on the average.
-double most_waiting(const Rows& rows) {
+// The share of a step that ranks wait for each other and for what is sent, on the average.
+Estimate all_waiting(const JobLook& job) {
+  const Rows& rows = job.work();
   return estimate_of(
-             rows.series([&rows](std::size_t row) { return rows.mean(row, &Cell::communication) / rows.wall(row); }))
-      .high;
+      rows.series([&rows](std::size_t row) { return rows.mean(row, &Cell::communication) / rows.wall(row); }));
 }
 
-// What less often reduced gradients save, where `times` microbatches become one: of the waiting that no slower rank
-// explains; at most of all waiting, since ranks that are slower in turn wait for each other at each reduction. Where it
-// is not told how often gradients are reduced, the waiting that no slower rank explains is in the upper bound alone.
-Estimate saved_communication(const JobLook& job, std::int64_t times) {
+// What waiting goes where `times` microbatches become one and of the ranks' own work the part `less` goes. For ranks
+// that are slower in a step the others wait as much less as there is less work. Of the rest, what more rarely reduced
+// gradients save; at most all of it. Where it is not told how often gradients are reduced, that is in the upper bound
+// alone.
+Estimate saved_communication(const JobLook& job, std::int64_t times, const Estimate& less) {
   if (job.work().ranks().size() < 2) return {};
-  const Estimate waiting = pure_communication(job);
+  const Estimate pure = pure_communication(job);
+  const Estimate all = all_waiting(job);
   const auto reduced = static_cast<double>(job.facts.reduced_microbatches);
-  if (reduced <= 0) return {0, 0, waiting.high * (1 - 1 / static_cast<double>(times))};
-  const double goes = 1 - std::max(reduced / static_cast<double>(times), 1.0) / reduced;
-  return {waiting.value * goes, std::max(waiting.low, 0.0) * goes,
-          std::max(waiting.high, most_waiting(job.work())) * goes};
+  const bool told = reduced > 0;
+  const double most = 1 - 1 / static_cast<double>(times);
+  const double goes = told ? 1 - std::max(reduced / static_cast<double>(times), 1.0) / reduced : 0;
+  return {pure.value * goes + std::max(all.value - pure.value, 0.0) * less.value, std::max(pure.low, 0.0) * goes,
+          std::max(pure.high, all.high) * (told ? std::max(goes, less.high) : most)};
 }
 
 double microbatch_ms(const JobLook& job) {
@@ -112,10 +115,11 @@ Found find_small_microbatch(const JobLook& job) {
   if (!fixed || times < 2) return {};
   const double goes = 1 - 1 / static_cast<double>(times);
   const Estimate passes = passes_share(job);
-  const Estimate communication = saved_communication(job, times);
-  const Estimate gain{std::min(passes.value * fixed->share.value * goes + communication.value, 0.95),
-                      passes.low * fixed->share.low * goes + communication.low,
-                      std::min(passes.high * fixed->share.high * goes + communication.high, 0.95)};
+  const Estimate less{fixed->share.value * goes, fixed->share.low * goes, fixed->share.high * goes};
+  const Estimate communication = saved_communication(job, times, less);
+  const Estimate gain{std::min(passes.value * less.value + communication.value, 0.95),
+                      passes.low * less.low + communication.low,
+                      std::min(passes.high * less.high + communication.high, 0.95)};
   if (gain.value < kLeastGain || gain.low < kSurely) return {};
   api::CardFinding finding = new_finding(api::FindingName::kSmallMicrobatch, gain);
   finding.why = std::to_string(microbatches) + " microbatches of " + std::to_string(samples) +

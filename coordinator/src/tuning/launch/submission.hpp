@@ -27,7 +27,7 @@ enum class SubmissionState {
 [[nodiscard]] std::string_view to_string(SubmissionState state);
 [[nodiscard]] std::optional<SubmissionState> submission_state_named(std::string_view name);
 
-// The launch was interrupted (is_interruption() of its reason), for what passes by itself: however often it comes, it
+// The scheduler interrupted the launch for what passes by itself: however often it comes, it
 // is no reason to give the job up.
 [[nodiscard]] bool passes(SubmissionState state);
 

@@ -58,10 +58,6 @@ std::string Reason::text() const {
   return reason_ == FailureReason::kOther ? other_ : std::string(kWords[static_cast<std::size_t>(reason_)]);
 }
 
-bool is_interruption(FailureReason reason) {
-  return reason >= FailureReason::kPreempted && reason <= FailureReason::kLost;
-}
-
 bool is_blameless(FailureReason reason) {
   return reason >= FailureReason::kCoordinatorRestarted && reason <= FailureReason::kLost;
 }

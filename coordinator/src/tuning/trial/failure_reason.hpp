@@ -66,8 +66,6 @@ class Reason {
   std::string other_;
 };
 
-// A scheduler's.
-[[nodiscard]] bool is_interruption(FailureReason reason);
 // A trial that ended for it says nothing about its plan, which may be tried once more.
 [[nodiscard]] bool is_blameless(FailureReason reason);
 

@@ -208,10 +208,6 @@ class LayerProgram {
 
 }  // namespace
 
-std::int32_t state_between(const LayerSwitches& before, const LayerSwitches& after) {
-  return state_of(kind_of(before), after.lazy_prefetch);
-}
-
 std::size_t TransitionTable::Hash::operator()(const LayerProfile& layer) const {
   std::size_t hash = 0;
   for (const std::int64_t value :

@@ -33,9 +33,6 @@ struct Transition {
 // By state in front; states that cannot be have none.
 using Transitions = std::array<std::vector<Transition>, kStates>;
 
-// In front of the second of two neighbours.
-[[nodiscard]] std::int32_t state_between(const LayerSwitches& before, const LayerSwitches& after);
-
 // Transitions of one microbatch, remembered: layers that come again between the same neighbours are not simulated
 // again. One per thread.
 class TransitionTable {
