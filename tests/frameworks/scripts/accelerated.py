@@ -12,7 +12,7 @@ def main():
     torch.manual_seed(1)
     torch.set_num_threads(1)
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
-    data = TensorDataset(torch.randn(1280, 256), torch.randint(0, 10, (1280,)))
+    data = TensorDataset(torch.randn(3776, 256), torch.randint(0, 10, (3776,)))
     held_out = TensorDataset(torch.randn(64, 256), torch.randint(0, 10, (64,)))
     model = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 10))
     model, optimizer, loader, evaluation = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3),
