@@ -17,8 +17,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PATTERNS = ("examples/**/*.sh", "tests/functional_tests/**/model_config*.yaml")
-# What the reader may ask for, and what is answered. A vocabulary of Llama 3's size: the figure only has to be possible.
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+# What the reader may ask for, and what is answered. A vocabulary of Llama 3's size: the figure only has to be possible.
 ANSWERS = {"--global-batch-size": "256", "--vocab-size": "128256"}
 
 
@@ -34,6 +34,11 @@ def parameters(model):
     return (whole - tied) // ITEM_BYTES[model["dtype"]]
 
 
+def without_advice(reason):
+    """What was expected and found. What to do comes last, behind a semicolon."""
+    return (reason.rpartition("; ")[0] or reason).replace("; ", ": ")
+
+
 def outcome(program, path):
     """("read" or "refused", what was given, the parameters or the reason)."""
     given = []
@@ -46,7 +51,7 @@ def outcome(program, path):
         reason = done.stderr.splitlines()[0].removeprefix("trimtab: ").removeprefix(f"{path.name}: ")
         asked = re.search(r"give (--[a-z-]+) N behind --", reason)
         if not asked or asked[1] not in ANSWERS or asked[1] in given:
-            return "refused", given, reason
+            return "refused", given, without_advice(reason)
         given += [asked[1], ANSWERS[asked[1]]]
 
 

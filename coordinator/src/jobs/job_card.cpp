@@ -1,6 +1,6 @@
 #include "jobs/job_card.hpp"
 
-#include <algorithm>
+#include "tuning/hardware/hardware_state.hpp"
 
 namespace trimtab::coordinator {
 
@@ -24,8 +24,8 @@ void JobCard::probed(const std::vector<Probe>& probes, const std::vector<Probe>&
   std::vector<CardLink> links;
   for (const Probe& probe : probes) {
     if (probe.device >= 0 || probe.peer.empty()) continue;
-    const auto earlier = std::ranges::find_if(first, [&](const Probe& one) { return same_subject(one, probe); });
-    links.push_back({probe.node, probe.peer, speed(probe), probe.spread, earlier == first.end() ? 0 : speed(*earlier)});
+    const Probe* const earlier = find(first, probe);
+    links.push_back({probe.node, probe.peer, speed(probe), probe.spread, earlier == nullptr ? 0 : speed(*earlier)});
   }
   if (!links.empty()) fold_.links(std::move(links));
 }

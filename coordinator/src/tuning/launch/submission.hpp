@@ -27,8 +27,8 @@ enum class SubmissionState {
 [[nodiscard]] std::string_view to_string(SubmissionState state);
 [[nodiscard]] std::optional<SubmissionState> submission_state_named(std::string_view name);
 
-// The scheduler interrupted the launch for what passes by itself: however often it comes, it
-// is no reason to give the job up.
+// The scheduler interrupted the launch for what passes by itself: however often it comes, it is no reason to give the
+// job up.
 [[nodiscard]] bool passes(SubmissionState state);
 
 }  // namespace trimtab::coordinator
