@@ -70,6 +70,38 @@ class Parts(unittest.TestCase):
             self.spend(10)
         self.assertEqual(self.taken(), {"aside": 23, "other": 10})
 
+    def test_an_evaluation_is_aside_with_its_batches_and_what_it_gathers(self):
+        self.spend(1, OPTIMIZER)
+        self.spend(2)  # The training's log.
+        for _ in range(3):
+            self.spend(10, DATA)
+            self.spend(20)
+            self.account.evaluates()
+            self.spend(30, ASIDE)
+            self.spend(40)
+            self.spend(50, COMMUNICATION)
+        self.spend(4)
+        self.spend(8, DATA)
+        self.spend(16, FORWARD)
+        self.spend(32, COMMUNICATION)
+        aside = 3 * (10 + 20 + 30 + 40 + 50) - 20
+        self.assertEqual(self.taken(), {"optimizer": 1, "other": 2 + 20 + 4, "data": 8, "forward": 16, "communication": 32,
+                                        "aside": aside})
+
+    def test_what_a_step_has_told_is_not_taken_back(self):
+        self.spend(1, DATA)
+        self.assertEqual(self.taken(), {"data": 1})
+        self.spend(2, DATA)
+        self.account.evaluates()
+        self.spend(4, ASIDE)
+        self.assertEqual(self.taken(), {"aside": 6})
+
+    def test_a_checkpoint_leaves_the_batch_before_it(self):
+        self.spend(2, DATA)
+        self.spend(4, ASIDE)
+        self.spend(8, COMMUNICATION)
+        self.assertEqual(self.taken(), {"data": 2, "aside": 4, "communication": 8})
+
     def test_what_an_exception_left_open_ends_with_the_next_part(self):
         self.account.enter(FORWARD, "op/a/forward")
         self.now += 5

@@ -9,6 +9,8 @@ import time
 OTHER, DATA, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, COMMUNICATION, ASIDE = range(8)
 NAMES = ("other", "data", "forward", "backward", "recompute", "optimizer", "communication", "aside")
 
+_PASSES = (FORWARD, BACKWARD, OPTIMIZER)
+
 # What cannot run inside of these: one that is still open there was left by an exception.
 _STALE = {
     DATA: (FORWARD, BACKWARD, OPTIMIZER),
@@ -50,6 +52,8 @@ class Account:
         self._parts = []  # Open, the innermost last.
         self._open_ranges = []  # How many each of them has.
         self._left = OTHER  # The part that ended last with none around it.
+        self._evaluates = False  # The last pass was an evaluation's.
+        self._pass_ended()
         self._since = clock()
         self.begin = self._since
 
@@ -64,6 +68,10 @@ class Account:
     def enter(self, part, name=None, payload=0):
         if self._parts and self._parts[-1] == ASIDE:
             part = ASIDE  # An evaluation's batches and passes are it.
+        elif part == COMMUNICATION and self._evaluates and not self._parts:
+            part = ASIDE  # It gathers what it has found.
+        elif part in _PASSES:
+            self._evaluates = False
         stale = _STALE.get(part)
         if stale is not None:
             while self._parts and self._parts[-1] in stale:
@@ -85,7 +93,20 @@ class Account:
                 self._ranges.pop()
         if depth == 1:
             self._left = self._parts[0]
+            if self._left not in (DATA, COMMUNICATION):
+                self._pass_ended()
         del self._parts[depth - 1 :], self._open_ranges[depth - 1 :]
+
+    def evaluates(self):
+        """A pass of an evaluation is about to begin: what has been read and gathered since the last pass was for it."""
+        if self._parts:
+            return
+        self._count(self._clock(), ASIDE)
+        for part in (OTHER, DATA, COMMUNICATION) if self._evaluates else (DATA, COMMUNICATION):
+            for counted, before in ((self._ns, self._ns_before), (self._stolen_ns, self._stolen_before)):
+                counted[ASIDE] += counted[part] - before[part]
+                counted[part] = before[part]
+        self._evaluates = True
 
     def push(self, name, payload=0):
         """A range inside the innermost part, which ends with it at the latest. Returns its level in that part, from 1."""
@@ -110,6 +131,7 @@ class Account:
     def take(self, end):
         """What each part took up to `end`, which now() returned. A new account begins there; what is open stays so."""
         taken, self._ns = self._ns, [0] * len(NAMES)
+        self._ns_before = list(self._ns)
         wall, self.begin = end - self.begin, end
         return wall, taken
 
@@ -126,6 +148,7 @@ class Account:
         if self._stolen is None:
             return None
         taken, self._stolen_ns = self._stolen_ns, [0] * len(NAMES)
+        self._stolen_before = list(self._stolen_ns)
         return sum(taken) - taken[DATA] - taken[COMMUNICATION] - taken[ASIDE]
 
     def restart(self):
@@ -134,11 +157,16 @@ class Account:
         self._parts.clear(), self._open_ranges.clear()
         self._ns = [0] * len(NAMES)
         self._stolen_ns = [0] * len(NAMES)
+        self._pass_ended()
+        self._evaluates = False
         self._stolen = self._open_stolen()
         if self._stolen is not None:
             self._stolen_since = self._stolen()
         self._left = OTHER
         self._since = self.begin = self._clock()
+
+    def _pass_ended(self):
+        self._ns_before, self._stolen_before = list(self._ns), list(self._stolen_ns)
 
     def _count(self, now, following):
         part = self._current(following)

@@ -41,6 +41,8 @@ class Root:
         if session.inside(BACKWARD):
             return
         trains = self._torch.is_grad_enabled() or module.training
+        if not trains and session.account is not None:
+            session.account.evaluates()
         self._depth = session.enter(FORWARD if trains else ASIDE, f"op/{self._name}/forward" if trains else None)
         if not trains and self._depth and self._first:
             batches.evaluated()
