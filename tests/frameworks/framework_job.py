@@ -4,6 +4,7 @@ import os
 import statistics
 import subprocess
 import sys
+import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "client_python"))
@@ -15,6 +16,8 @@ from watched_job import PYTHON, Agent, Job, WatchedJobTest  # noqa: E402
 SCRIPTS = os.path.join(HERE, "scripts")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 LAUNCH_S = 240
+# What costs time and differs little from what always runs.
+long = unittest.skipUnless(os.environ.get("TRIMTAB_TEST_LONG") == "1", "TRIMTAB_TEST_LONG=1 runs it")
 
 
 class Run:

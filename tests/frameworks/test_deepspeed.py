@@ -1,11 +1,9 @@
-"""A plain DeepSpeed script on two Gloo ranks. Skipped where DeepSpeed is not installed: it has no wheel, so it is not among the pins."""
-import importlib.util
+"""A plain DeepSpeed script on two Gloo ranks."""
 import unittest
 
-from framework_job import TORCHRUN, FrameworkTest
+from framework_job import TORCHRUN, FrameworkTest, long
 
 
-@unittest.skipUnless(importlib.util.find_spec("deepspeed"), "DeepSpeed is not installed")
 class DeepSpeed(FrameworkTest):
     def train(self, *arguments, dtype):
         alone, watched = self.both("deepspeed_zero.py", *TORCHRUN, arguments=arguments, DS_ACCELERATOR="cpu")
@@ -24,15 +22,18 @@ class DeepSpeed(FrameworkTest):
         self.assertEqual(facts["dtype"], dtype)
         self.assertNotIn("compiled", facts)
 
+    @long
     def test_without_zero(self):
         self.train("--stage", "0", dtype="float32")
 
+    @long
     def test_zero_1(self):
         self.train("--stage", "1", dtype="float32")
 
     def test_zero_2(self):
         self.train("--stage", "2", "--dtype", "bf16", dtype="bfloat16")
 
+    @long
     def test_zero_3(self):
         self.train("--stage", "3", "--dtype", "bf16", dtype="bfloat16")
 

@@ -1,7 +1,7 @@
 """Scripts of a stranger's kind, unmodified: their steps are told as they log them, and they compute bit by bit what they do unwatched."""
 import unittest
 
-from framework_job import TORCHRUN, FrameworkTest
+from framework_job import TORCHRUN, FrameworkTest, long
 
 
 class Scripts(FrameworkTest):
@@ -30,6 +30,7 @@ class Scripts(FrameworkTest):
         facts = watched.job.facts()
         self.assertEqual((facts["framework"], facts["layers"], facts["checkpointed_layers"]), ("fsdp2", 4, 4))
 
+    @long
     def test_fsdp1_with_accumulation(self):
         alone, watched = self.both("fsdp1.py", *TORCHRUN)
         self.assert_steps_near_own_log(watched, ranks=2)

@@ -236,9 +236,9 @@ RankFrame read_facts(Fields& f) {
   for (const char* name : {"framework", "torch", "device", "device_name", "dtype"}) {
     if (f.has(name)) facts[name] = f.text(name, kMaxFactBytes);
   }
-  for (const char* name :
-       {"parameters", "layers", "checkpointed_layers", "batch_size", "accumulation", "reduced_microbatches",
-        "sequence_length", "workers", "memory_used_bytes", "memory_total_bytes"}) {
+  for (const char* name : {"parameters", "layers", "checkpointed_layers", "batch_size", "accumulation",
+                           "reduced_microbatches", "sequence_length", "workers", "tensor_parallel", "context_parallel",
+                           "stages", "stage", "memory_used_bytes", "memory_total_bytes"}) {
     if (f.has(name)) facts[name] = f.integer(name, 0);
   }
   if (f.has("compiled")) facts["compiled"] = f.flag_or("compiled", false);

@@ -6,7 +6,7 @@ The script runs as `python3 SCRIPT ARGUMENTS...` runs it. Once Megatron-LM's tra
 iteration, what it took, loss, gradient norm and peak memory. A script that ends for want of memory says so too. Without an agent (TRIMTAB_SOCKET) nothing is touched. What
 goes wrong here is said once, on standard error, and training goes on.
 
-Relied on, in Megatron Core 0.4 to 0.19: the module's `train_step` and `get_args`, `args.curr_iteration`, and what PLACES says.
+Relied on, in Megatron Core 0.4 to 0.20: the module's `train_step` and `get_args`, `args.curr_iteration`, and what PLACES says.
 SIGTERM is Megatron-LM's own affair (--exit-signal-handler).
 """
 import builtins

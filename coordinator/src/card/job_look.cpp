@@ -74,6 +74,11 @@ JobLook look_at(const JobEvidence& job) {
   return look;
 }
 
+std::int64_t JobLook::ranks_of_replica() const {
+  const auto at_least_one = [](std::int64_t ranks) { return std::max<std::int64_t>(ranks, 1); };
+  return at_least_one(facts.tensor_parallel) * at_least_one(facts.context_parallel) * at_least_one(facts.stages);
+}
+
 std::size_t JobLook::nodes() const {
   std::set<std::string> names;
   for (const auto& [number, one] : evidence.ranks) names.insert(one.node);

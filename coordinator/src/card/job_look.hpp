@@ -28,6 +28,8 @@ struct JobLook {
 
   // Where computation and communication are.
   [[nodiscard]] const Rows& work() const { return on_device ? devices : steps; }
+  // Ranks that take the same samples.
+  [[nodiscard]] std::int64_t ranks_of_replica() const;
   [[nodiscard]] std::size_t nodes() const;
   // " on node b", where there are several.
   [[nodiscard]] std::string node_words(std::int32_t rank) const;

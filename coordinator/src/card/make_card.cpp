@@ -55,11 +55,11 @@ api::CardShares shares_of(const JobLook& job, bool launch_bound) {
   return shares;
 }
 
-// A second, of all ranks together; `all` says whether every rank counts, or none.
-std::optional<double> rate(const JobEvidence& job, double (*amount)(const KeptStep&), bool& all) {
+// A second, of all replicas together; `all` says whether every rank counts, or none.
+std::optional<double> rate(const JobLook& job, double (*amount)(const KeptStep&), bool& all) {
   double sum = 0;
   std::size_t counting = 0;
-  for (const auto& [number, rank] : job.ranks) {
+  for (const auto& [number, rank] : job.evidence.ranks) {
     double amounts = 0;
     double ms = 0;
     for (const KeptStep& step : rank.steps.all()) {
@@ -70,23 +70,37 @@ std::optional<double> rate(const JobEvidence& job, double (*amount)(const KeptSt
     ++counting;
     sum += amounts / ms * 1e3;
   }
-  all = counting == 0 || counting == job.ranks.size();
-  return counting > 0 ? std::optional(sum) : std::nullopt;
+  all = counting == 0 || counting == job.evidence.ranks.size();
+  return counting > 0 ? std::optional(sum / static_cast<double>(job.ranks_of_replica())) : std::nullopt;
+}
+
+// Of the whole model. What tensor parallelism leaves whole (norms), and embeddings that two stages hold, count twice.
+double parameters_of(const JobLook& job) {
+  double sum = 0;
+  double telling = 0;
+  for (const auto& [number, rank] : job.evidence.ranks) {
+    if (rank.facts.parameters <= 0) continue;
+    sum += static_cast<double>(rank.facts.parameters);
+    ++telling;
+  }
+  const auto sharing = job.ranks_of_replica() / std::max<std::int64_t>(job.facts.context_parallel, 1);
+  return telling > 0 ? sum / telling * static_cast<double>(sharing) : 0;
 }
 
 void add_rates(const JobLook& job, api::Card& card) {
   bool all_samples = true;
   bool all_tokens = true;
   card.samples_per_s = rate(
-      job.evidence, [](const KeptStep& step) { return static_cast<double>(step.count); }, all_samples);
+      job, [](const KeptStep& step) { return static_cast<double>(step.count); }, all_samples);
   card.tokens_per_s = rate(
-      job.evidence, [](const KeptStep& step) { return static_cast<double>(step.tokens); }, all_tokens);
+      job, [](const KeptStep& step) { return static_cast<double>(step.tokens); }, all_tokens);
   if (!all_samples || !all_tokens)
     card.notes.emplace_back("samples/s and tokens/s: only some ranks say what they take");
   const std::optional<double> peak = peak_flops(job.facts.device_name, job.facts.dtype);
-  if (!peak || !card.tokens_per_s || job.facts.parameters <= 0 || card.ranks == 0) return;
+  const double parameters = parameters_of(job);
+  if (!peak || !card.tokens_per_s || parameters <= 0 || card.ranks == 0) return;
   card.peak_flops = *peak * static_cast<double>(std::max<std::int64_t>(job.evidence.world_size, card.ranks));
-  card.mfu = 6 * static_cast<double>(job.facts.parameters) * *card.tokens_per_s / *card.peak_flops;
+  card.mfu = 6 * parameters * *card.tokens_per_s / *card.peak_flops;
   card.notes.emplace_back("MFU: 6 x parameters x tokens/s over the devices' dense peak in " + job.facts.dtype);
 }
 

@@ -108,6 +108,16 @@ Rows Rows::of_devices(const std::map<std::int32_t, RankEvidence>& ranks) {
   return rows;
 }
 
+Rows Rows::of_places(const std::vector<std::size_t>& places) const {
+  Rows rows;
+  rows.undisturbed_ = undisturbed_;
+  for (const std::size_t place : places) rows.ranks_.push_back(ranks_.at(place));
+  for (std::size_t row = 0; row < count(); ++row) {
+    for (const std::size_t place : places) rows.cells_.push_back(at(row, place));
+  }
+  return rows;
+}
+
 Rows Rows::merged() const {
   constexpr std::size_t kLeft = 20;
   const std::size_t by = std::max<std::size_t>(1, count() / kLeft);

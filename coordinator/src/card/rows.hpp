@@ -46,6 +46,8 @@ class Rows {
   // The time that other processes took is out of `own`.
   [[nodiscard]] bool undisturbed() const { return undisturbed_; }
 
+  // The cells of some ranks. REQUIRES: places < ranks().size(), upwards.
+  [[nodiscard]] Rows of_places(const std::vector<std::size_t>& places) const;
   // Sums of rows that follow each other: some twenty rows in all.
   [[nodiscard]] Rows merged() const;
 

@@ -1,4 +1,5 @@
-"""Backward passes: torch.autograd.backward, which Tensor.backward calls, too. Users call it outside of compiled code.
+"""Backward passes: torch.autograd.backward, which Tensor.backward calls, too. Users call it outside of compiled code. Megatron Core's
+schedules call the engine themselves, in their custom_backward.
 
 Behind the graph, before the call returns, wrappers wait: DDP for its all-reduces, FSDP for its last reduce-scatter. The engine
 calls back in the order of asking, and we ask before the first gradient is there, so the moment of our call is where that
@@ -38,13 +39,22 @@ session.collect(counts.take)
 
 
 def autograd_loaded(module):
-    plain = module.backward
+    module.backward = _watched(module.backward, module)
+
+
+def schedules_loaded(module):
+    if hasattr(module, "custom_backward"):
+        module.custom_backward = _watched(module.custom_backward, sys.modules["torch.autograd"])
+
+
+def _watched(plain, autograd):
+    """A function that takes first what the backward pass begins at."""
 
     @functools.wraps(plain)
     def backward(*arguments, **named):
         depth = 0
         with session.guard("the backward pass's hook"):
-            depth, handle = _begins(module, arguments, named)
+            depth, handle = _begins(autograd, arguments, named)
         try:
             return plain(*arguments, **named)
         finally:
@@ -52,7 +62,7 @@ def autograd_loaded(module):
                 with session.guard("the backward pass's hook"):
                     _ends(depth, handle)
 
-    module.backward = backward
+    return backward
 
 
 def _begins(autograd, arguments, named):

@@ -17,6 +17,7 @@ class Losses:
         self._values = []
         self._on_device = None
         self._divided = False
+        self.by_framework = False  # It tells the loss itself, and backward passes of a pipeline's stages begin at no loss.
         self.are_shares = False  # A framework divides a step's loss among its microbatches.
         self._buffer = self._event = None
 
@@ -35,6 +36,8 @@ class Losses:
 
     def add(self, tensor):
         """A backward pass begins at `tensor`."""
+        if self.by_framework:
+            return
         scaled, loss = self._scaled
         if self.instead is not None:
             tensor, self.instead = self.instead, None

@@ -26,6 +26,7 @@ MODULES = {
     "deepspeed.runtime.engine": (_WATCH + "deepspeed", "engine_loaded"),
     "deepspeed.runtime.pipe.engine": (_WATCH + "deepspeed", "pipeline_loaded"),
     "megatron.core.tensor_parallel.random": (_WATCH + "recomputation", "function_loaded"),
+    "megatron.core.pipeline_parallel.schedules": (_WATCH + "backward", "schedules_loaded"),
     "megatron.training.training": (_WATCH + "megatron", "training_loaded"),
     "megatron.training": (_WATCH + "megatron", "training_loaded"),
     "transformers.trainer_callback": (_WATCH + "transformers", "callbacks_loaded"),

@@ -52,6 +52,18 @@ Way way_out(const JobLook& job) {
         "\"bfp16\"",
         kHalf, "half of it by half the bytes"};
   }
+  if (framework == "megatron" && job.facts.stages > 1) {
+    return {
+        "more microbatches a step (a smaller --micro-batch-size or a larger --global-batch-size), "
+        "--num-layers-per-virtual-pipeline-stage, or fewer stages",
+        kHalf, "half of the pipeline's waiting"};
+  }
+  if (framework == "megatron" && job.facts.tensor_parallel > 1) {
+    return {
+        "--sequence-parallel --tp-comm-overlap (with Transformer Engine), or a smaller --tensor-model-parallel-size "
+        "where the memory allows it",
+        kHalf, "half of it behind products"};
+  }
   if (framework == "megatron") {
     return {"--overlap-grad-reduce --overlap-param-gather (with --use-distributed-optimizer), --grad-reduce-in-bf16",
             kHalf, "half of it by half the bytes"};

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "base/numbers.hpp"
 #include "card/findings/findings.hpp"
@@ -106,10 +108,8 @@ std::map<std::size_t, double> slow_ones(const OwnWork& work, const std::vector<d
   return {{slowest, slowest_ratio}};
 }
 
-}  // namespace
-
-Found find_slow_rank(const JobLook& job) {
-  const Rows& rows = job.work();
+// Among ranks that do the same work: `rows` are theirs, at `places` of the job's rows.
+Found find_among(const JobLook& job, const Rows& rows, const std::vector<std::size_t>& places) {
   if (!rows.are_enough() || rows.ranks().size() < 2) return {};
   const OwnWork work(rows);
   const std::vector<double> ratios = work.beside_others();
@@ -119,9 +119,11 @@ Found find_slow_rank(const JobLook& job) {
   if (longer.value < std::log1p(limits.middle) || longer.low < std::log1p(limits.surely)) return {};
   if (work.fastest_beside_others(slowest) < std::log1p(limits.fastest)) return {};
   const std::map<std::size_t, double> slow = slow_ones(work, ratios, slowest, longer.value);
+  std::map<std::size_t, double> faster;
+  for (const auto& [place, ratio] : slow) faster[places.at(place)] = ratio;
   // Of some steps together: what scatters from step to step is no rank's own.
-  const Rows merged = rows.merged();
-  const Estimate gain = estimate_of(OwnWork(merged).gain(slow));
+  const Rows merged = job.work().merged();
+  const Estimate gain = estimate_of(OwnWork(merged).gain(faster));
   if (gain.value < kLeastGain) return {};
   const std::int32_t rank = rows.ranks()[slowest];
   const std::string name = "rank " + std::to_string(rank);
@@ -132,7 +134,8 @@ Found find_slow_rank(const JobLook& job) {
   api::CardFinding finding = new_finding(api::FindingName::kSlowRank, gain, rank);
   finding.why = name + job.node_words(rank) + " takes " + format_percent(std::expm1(longer.value)) + " (" +
                 format_percent(std::expm1(longer.low)) + " to " + format_percent(std::expm1(longer.high)) +
-                ") longer for its own work than the others in the same step, and they wait for it" +
+                ") longer for its own work than the others" + (job.facts.stages > 1 ? " of its pipeline stage" : "") +
+                " in the same step, and they wait for it" +
                 (slow.size() > 1 ? ". As slow: " + std::to_string(slow.size() - 1) + " more" +
                                        (also.empty() ? "" : " (ranks" + also + ")")
                                  : "");
@@ -142,6 +145,32 @@ Found find_slow_rank(const JobLook& job) {
                                   : ": other processes on its cores, fewer cores (taskset -p, OMP_NUM_THREADS), more or"
                                     " longer samples, work that it does alone");
   return finding;
+}
+
+// By pipeline stage, as ranks tell theirs: stages differ in their work.
+std::map<std::int64_t, std::vector<std::size_t>> places_by_stage(const JobLook& job) {
+  std::map<std::int64_t, std::vector<std::size_t>> places;
+  const std::vector<std::int32_t>& ranks = job.work().ranks();
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    places[job.evidence.ranks.at(ranks[place]).facts.stage].push_back(place);
+  }
+  return places;
+}
+
+}  // namespace
+
+Found find_slow_rank(const JobLook& job) {
+  if (job.facts.stages < 2) {
+    std::vector<std::size_t> places(job.work().ranks().size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    return find_among(job, job.work(), places);
+  }
+  Found slowest;
+  for (const auto& [stage, places] : places_by_stage(job)) {
+    const Found found = find_among(job, job.work().of_places(places), places);
+    if (found && (!slowest || found->gain > slowest->gain)) slowest = found;
+  }
+  return slowest;
 }
 
 }  // namespace trimtab::coordinator

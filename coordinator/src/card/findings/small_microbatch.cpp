@@ -110,6 +110,7 @@ Found find_small_microbatch(const JobLook& job) {
   const auto microbatches = std::llround(job.microbatches);
   const auto samples = std::llround(job.samples);
   if (!job.work().are_enough() || microbatches < 2 || samples < 1) return {};
+  if (job.facts.stages > 1) return {};  // Fewer microbatches fill a pipeline less: nothing here says how much.
   const std::optional<FixedShare> fixed = fixed_share(job, microbatch_ms(job));
   const std::int64_t times = merged(microbatches, most_times(job));
   if (!fixed || times < 2) return {};

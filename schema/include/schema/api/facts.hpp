@@ -60,6 +60,10 @@ struct RankFacts {
   std::int64_t reduced_microbatches = 0;
   std::int64_t sequence_length = 0;
   std::int64_t workers = -1;
+  std::int64_t tensor_parallel = 0;
+  std::int64_t context_parallel = 0;
+  std::int64_t stages = 0;
+  std::int64_t stage = 0;
   std::int64_t memory_used_bytes = 0;
   std::int64_t memory_total_bytes = 0;
   std::vector<FactShape> shapes;
@@ -72,7 +76,8 @@ struct RankFacts {
     visit("device_name", &RankFacts::device_name, Presence::kIfAny, "");
     visit("dtype", &RankFacts::dtype, Presence::kIfAny, "Of the computation.");
     visit("compiled", &RankFacts::compiled, Presence::kIfAny, "");
-    visit("parameters", &RankFacts::parameters, Presence::kIfAny, "Of the whole model.");
+    visit("parameters", &RankFacts::parameters, Presence::kIfAny,
+          "Of the whole model; of this rank's part under tensor or pipeline parallelism.");
     visit("layers", &RankFacts::layers, Presence::kIfAny, "");
     visit("checkpointed_layers", &RankFacts::checkpointed_layers, Presence::kIfAny, "");
     visit("batch_size", &RankFacts::batch_size, Presence::kIfAny, "Of the loader, per rank.");
@@ -81,6 +86,10 @@ struct RankFacts {
           "Backward passes per optimizer step behind which gradients are reduced over ranks.");
     visit("sequence_length", &RankFacts::sequence_length, Presence::kIfAny, "");
     visit("workers", &RankFacts::workers, Presence::kUsual, "Of the loader.", Sign::kAny);
+    visit("tensor_parallel", &RankFacts::tensor_parallel, Presence::kIfAny, "Ranks that share a layer.");
+    visit("context_parallel", &RankFacts::context_parallel, Presence::kIfAny, "Ranks that share a sequence.");
+    visit("stages", &RankFacts::stages, Presence::kIfAny, "Of the pipeline.");
+    visit("stage", &RankFacts::stage, Presence::kIfAny, "This rank's, from 0.");
     visit("memory_used_bytes", &RankFacts::memory_used_bytes, Presence::kIfAny, "At its peak.");
     visit("memory_total_bytes", &RankFacts::memory_total_bytes, Presence::kIfAny, "");
     visit("shapes", &RankFacts::shapes, Presence::kIfAny, "At most 8, the heaviest.");

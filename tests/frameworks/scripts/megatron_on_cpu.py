@@ -1,0 +1,103 @@
+"""Runs a script of Megatron-LM where there is no GPU: megatron_on_cpu.py SCRIPT ARGUMENT... Its training is its own. What it asks of CUDA is
+done by the CPU, or by nothing; Triton's kernels, which it loads and does not call, are absent."""
+import contextlib
+import os
+import runpy
+import sys
+import types
+import typing
+
+import torch
+import typing_extensions
+from torch.overrides import TorchFunctionMode
+
+CPU = "cpu"
+
+
+class Absent(types.ModuleType):
+    """A module of which nothing is called: each name is a decorator that leaves a function as it is."""
+    __path__ = []
+    __version__ = "3.0.0"
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *given, **named: given[0] if len(given) == 1 and callable(given[0]) and not named else lambda function: function
+
+
+class Event:
+    cuda_stream = 0
+
+    def __init__(self, *_, **__):
+        pass
+
+    def nothing(self, *_):
+        pass
+
+    record = wait = synchronize = wait_stream = wait_event = nothing
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, _):
+        return 0.0
+
+
+def on_cpu(value):
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device(CPU)
+    return CPU if isinstance(value, str) and value.startswith("cuda") else value
+
+
+class OnCpu(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if "device" in kwargs:
+            kwargs["device"] = on_cpu(kwargs["device"])
+        args = tuple(on_cpu(value) if isinstance(value, (str, torch.device)) else value for value in args)
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if func is torch.Tensor.type and len(args) == 1 and not kwargs:
+            return func(*args).replace("torch.", "torch.cuda.")
+        return func(*args, **kwargs)
+
+
+def always(value):
+    return lambda *_, **__: value
+
+
+def replace_cuda():
+    device = types.SimpleNamespace(name="none", total_memory=1 << 34, major=8, minor=0, multi_processor_count=1)
+    answers = {"is_available": True, "is_initialized": False, "device_count": 1, "current_device": CPU, "get_device_capability": (8, 0),
+               "get_device_properties": device, "get_device_name": "none", "mem_get_info": (1 << 33, 1 << 34), "memory_stats": {},
+               "is_current_stream_capturing": False, "current_stream": Event(), "default_stream": Event()}
+    numbers = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+    nothings = ("synchronize", "set_device", "empty_cache", "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "init", "ipc_collect")
+    for name, value in {**answers, **dict.fromkeys(numbers, 0), **dict.fromkeys(nothings)}.items():
+        setattr(torch.cuda, name, always(value))
+    torch.cuda.Event = torch.cuda.Stream = Event
+    torch.cuda.stream = torch.cuda.device = always(contextlib.nullcontext())
+    for module in (torch.cuda, torch.cuda.random):
+        module.get_rng_state = lambda *_, **__: torch.get_rng_state()
+        module.set_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
+    torch.cuda.default_generators = (torch.default_generator,)
+    torch.accelerator.is_available = always(False)
+    torch.accelerator.current_device_index = always(0)
+    torch.nn.Module.cuda = lambda self, *_: self
+
+
+def main():
+    import torch._dynamo.backends.debugging
+    import torch._inductor.output_code  # noqa: F401  It asks for Triton as it is imported, and takes no for an answer.
+    torch.compile = lambda function=None, **_: function or (lambda inner: inner)
+    typing.override = typing_extensions.override  # Python 3.12's
+    sys.modules["triton"], sys.modules["triton.language"] = Absent("triton"), Absent("triton.language")
+    sys.modules["triton"].language = sys.modules["triton.language"]
+    replace_cuda()
+    del sys.argv[0]
+    sys.path.insert(0, os.path.dirname(sys.argv[0]))
+    with OnCpu():
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+main()
