@@ -23,6 +23,23 @@ class DeepSpeed(FrameworkTest):
         self.assertNotIn("compiled", facts)
 
     @long
+    def test_pipeline(self):
+        """Only the last stage knows the loss."""
+        alone, watched = self.both("deepspeed_pipeline.py", *TORCHRUN, DS_ACCELERATOR="cpu")
+        self.assert_steps_near_own_log(watched, ranks=2)
+        self.assert_same_outputs(alone, watched, ranks=2, files=())
+        self.assert_losses_told(watched, watched.losses(1), rank=1)
+        for rank in (0, 1):
+            steps = watched.job.steps(rank)
+            self.assertEqual([step["step"] for step in steps], list(range(30)))
+            self.assertEqual({(step["count"], step["microbatches"]) for step in steps}, {(32, 4)})
+            self.assertEqual("loss" in steps[-1], rank == 1)
+            for name in ("data", "forward", "backward", "optimizer", "communication"):
+                self.assertGreater(steps[-1]["parts"][f"{name}_ns"], 0, name)
+            facts = watched.job.facts(rank)
+            self.assertEqual((facts["framework"], facts["stages"], facts.get("stage", 0), facts["batch_size"]), ("deepspeed", 2, rank, 8))
+
+    @long
     def test_without_zero(self):
         self.train("--stage", "0", dtype="float32")
 

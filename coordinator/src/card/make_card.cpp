@@ -55,7 +55,8 @@ api::CardShares shares_of(const JobLook& job, bool launch_bound) {
   return shares;
 }
 
-// A second, of all replicas together; `all` says whether every rank counts, or none.
+// A second, of all replicas together; `all` says whether every rank counts, or none. Of a replica's ranks some may not
+// know: they count as the others.
 std::optional<double> rate(const JobLook& job, double (*amount)(const KeptStep&), bool& all) {
   double sum = 0;
   std::size_t counting = 0;
@@ -70,8 +71,12 @@ std::optional<double> rate(const JobLook& job, double (*amount)(const KeptStep&)
     ++counting;
     sum += amounts / ms * 1e3;
   }
-  all = counting == 0 || counting == job.evidence.ranks.size();
-  return counting > 0 ? std::optional(sum / static_cast<double>(job.ranks_of_replica())) : std::nullopt;
+  const std::int64_t sharing = job.ranks_of_replica();
+  const std::size_t ranks = job.evidence.ranks.size();
+  all = counting == 0 || counting == ranks || sharing > 1;
+  if (counting == 0) return std::nullopt;
+  if (sharing == 1) return sum;
+  return sum / static_cast<double>(counting) * static_cast<double>(ranks) / static_cast<double>(sharing);
 }
 
 // Of the whole model. What tensor parallelism leaves whole (norms), and embeddings that two stages hold, count twice.

@@ -21,7 +21,7 @@ const api::CardFinding* finding(const api::Card& card, api::FindingName name) {
 }
 
 // Of each rank what its own work takes, in milliseconds. Two stages: the first half of the ranks, and the second.
-api::Card of_two_stages(const std::vector<double>& own_ms, std::int64_t stages = 2) {
+api::Card of_two_stages(const std::vector<double>& own_ms, std::int64_t stages = 2, bool second_loads = true) {
   const auto ranks = static_cast<std::int32_t>(own_ms.size());
   CardFold fold("stages", ranks);
   Random random(11);
@@ -39,7 +39,7 @@ api::Card of_two_stages(const std::vector<double>& own_ms, std::int64_t stages =
       step.step = number;
       step.wall_ns = static_cast<std::int64_t>(wall * 1e6);
       step.microbatches = 4;
-      step.count = 8;
+      step.count = facts.stage == 0 || second_loads ? 8 : 0;
       step.parts = CardParts{};
       step.parts->forward_ns = static_cast<std::int64_t>(own * 0.3e6);
       step.parts->backward_ns = static_cast<std::int64_t>(own * 0.7e6);
@@ -104,6 +104,9 @@ TEST_CASE("ranks that share a model take the same samples") {
   const api::Card card = of_two_stages({10, 10, 20, 20});
   REQUIRE(card.samples_per_s);
   CHECK(*card.samples_per_s == Approx(2 * 8 / 0.024));
+  const api::Card one_stage_loads = of_two_stages({10, 10, 20, 20}, 2, false);
+  CHECK(*one_stage_loads.samples_per_s == Approx(2 * 8 / 0.024));
+  CHECK(one_stage_loads.notes.empty());
   api::RankFacts facts = on_h100s();
   facts.tensor_parallel = 2;
   const api::Card shared = that_waits(facts);

@@ -60,9 +60,11 @@ def pipeline_loaded(module):
     def train_batch(self, *arguments, **named):
         with session.guard("DeepSpeed's hook"):
             _take_over(self)
+            facts.by_framework.update(batch_size=self.micro_batch_size, stages=self.num_stages, stage=self.stage_id)
         returned = plain(self, *arguments, **named)
         with session.guard("DeepSpeed's hook"):
-            session.tell(microbatches=self.micro_batches)
+            # The stages between the first and the last load no data.
+            session.tell(microbatches=self.micro_batches, count=self.micro_batch_size * self.micro_batches)
             session.ends(_WHO, self.global_steps - 1)
         return returned
 
