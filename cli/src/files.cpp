@@ -24,7 +24,20 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
+bool may_be_replaced(const std::string& path) {
+  std::error_code failure;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, failure);
+  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+}
+
 Status write_file(const std::string& path, std::string_view content) {
+  if (!may_be_replaced(path)) {
+    std::ofstream there(path, std::ios::binary | std::ios::trunc);
+    there.write(content.data(), static_cast<std::streamsize>(content.size()));
+    there.close();
+    if (there) return {};
+    return unavailable("cannot write " + path + ": " + std::strerror(errno));
+  }
   const std::string temporary = path + ".new-" + std::to_string(getpid());
   std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
   stream.write(content.data(), static_cast<std::streamsize>(content.size()));

@@ -1,4 +1,10 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -20,6 +26,35 @@ std::vector<std::string> search_arguments(const Scene& scene) {
 }
 
 }  // namespace
+
+TEST_CASE("what is written to a link or a device leaves it what it is") {
+  const Scratch scratch;
+  const std::string target = scratch.path("kept.json");
+  const std::string link = scratch.path("link.json");
+  std::ofstream(target) << "old, and longer than what comes";
+  std::filesystem::create_symlink(target, link);
+  const std::string plan = scratch.path("plan.json");
+  std::ofstream(plan) << R"({"schema":"trimtab.plan/1","model":"m","global_batch":1,"microbatch":1,"stages":[)"
+                      << R"({"devices":[0],"segments":[{"operators":[0,1]}]}]})";
+  const auto exported = [&](const std::string& out) {
+    return ::trimtab_program({"plan", "export", plan, "--out", out});
+  };
+  REQUIRE(exported(link).err == "wrote " + link + "\n");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(content_of(target).starts_with("{"));
+  const std::string device = scratch.path("null");
+  std::filesystem::create_symlink("/dev/null", device);
+  CHECK(exported(device).exit_code == 0);
+  CHECK(std::filesystem::is_character_file(device));
+  const std::string pipe = scratch.path("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  CHECK(exported(pipe).exit_code == 0);
+  std::string read(1024, '\0');
+  read.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(reader, read.data(), read.size()), 0)));
+  ::close(reader);
+  CHECK(read.find("trimtab.plan/1") != std::string::npos);
+}
 
 TEST_CASE("search and evaluate agree on the best plan, and it is no worse than a plain one") {
   const Scene scene;

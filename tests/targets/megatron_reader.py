@@ -37,6 +37,7 @@ def parser():
     out.add_argument("--ckpt-format", default="torch_dist",
                      choices=["torch", "torch_dist", "torch_dcp", "fsdp_dtensor"])
     for name in ("sequence-parallel", "use-distributed-optimizer", "use-megatron-fsdp", "optimizer-cpu-offload",
+                 "use-precision-aware-optimizer",
                  "overlap-grad-reduce", "overlap-param-gather"):
         out.add_argument("--" + name, action="store_true")
     return out

@@ -74,7 +74,7 @@ def megatron(random, shape):
     size = tp * dp * cp
     microbatch, batch = _batch(random, dp)
     if rounds > 1:
-        batch = microbatch * max(batch // microbatch, stages)
+        batch = microbatch * stages * random.randint(1, 4)
     counts = _cut_layers(random, shape.layers, stages * rounds, 0 if rounds == 1 else 1)
     # An empty stage between others would have no operators; the first and the last have the ends.
     if any(count == 0 for count in counts[1:-1]) or (stages == 1 and not shape.layers):

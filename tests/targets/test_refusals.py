@@ -1,5 +1,6 @@
 """A plan that sets what a target does not honour is refused by the knob's name, never exported without it."""
 import copy
+import json
 import random
 import unittest
 
@@ -32,7 +33,8 @@ MUTATIONS = {
     "schedule.sliced_microbatches": lambda plan: plan["schedule"].update(sliced_microbatches=1),
     "schedule.sub_batches": lambda plan: plan["schedule"].update(sub_batches=2),
     "switches.offload_hidden": lambda plan: segment(plan).setdefault("switches", {}).update(offload_hidden=[[1, 3]]),
-    "switches.segment_sync": lambda plan: segment(plan).setdefault("switches", {}).update(segment_sync=[[1, 3]]),
+    "switches.segment_sync": lambda plan: segment(plan).setdefault("switches", {}).update(segment_sync=[[1, 3]], offload_optimizer=True)
+    or segment(plan).update(sharded="gradients"),
     "target_knobs.weather": lambda plan: plan.setdefault("target_knobs", {}).update(weather="fine"),
     ".devices": lambda plan: plan["stages"][0].update(devices=[7]),
     ".recompute": lambda plan: segment(plan).update(recompute=[[0, 1]]),
@@ -49,7 +51,7 @@ class Refusals(ProgramTest):
     def refuse(self, plan, target, name):
         done = self.export(plan, SHAPE.document(plan["global_batch"]), target)
         self.assertEqual(done.returncode, 2, f"{target} took {name}: {done.stdout}")
-        self.assertIn(name.split(".")[-1], done.stderr)
+        self.assertIn(name if " " in name else name.split(".")[-1], done.stderr)
         self.assertEqual(done.stdout, "")
 
     def test_each_knob_by_name(self):
@@ -64,22 +66,47 @@ class Refusals(ProgramTest):
 
     def test_trainer_has_all_switches(self):
         plan = copy.deepcopy(BASE)
-        segment(plan).update(recompute=[[1, 4]], sharded="gradients",
-                             switches={"offload_hidden": [[1, 3]], "offload_optimizer": True,
-                                       "partition_parameters": [[1, 2], [2, 3]], "lazy_prefetch": [[1, 3]],
-                                       "economical_forward": [[0, 3]], "economical_backward": [[2, 4]],
-                                       "segment_sync": [[1, 4]]})
+        # Of whole layers: the embedding is of the first.
+        segment(plan).update(recompute=[[0, 5]], sharded="gradients",
+                             switches={"offload_hidden": [[0, 3]], "offload_optimizer": True,
+                                       "partition_parameters": [[0, 1], [1, 3]], "lazy_prefetch": [[0, 3]],
+                                       "economical_forward": [[0, 3]], "economical_backward": [[3, 5]],
+                                       "segment_sync": [[0, 5]]})
         done = self.export(plan, SHAPE.document(plan["global_batch"]), "trainer")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("offload_hidden", done.stdout)
-        segment(plan)["sharded"] = "none"
-        refused = {"lazy_prefetch": {"partition_parameters": [[1, 2]], "lazy_prefetch": [[1, 3]]},
-                   "offload_hidden": {"offload_hidden": [[1, 5]]},
-                   "partition_parameters": {"partition_parameters": [[1, 3]]}}
+        segment(plan)["recompute"] = [[0, 3]]
+        refused = {"lazy_prefetch": {"partition_parameters": [[0, 3]], "lazy_prefetch": [[0, 5]]},
+                   "offload_hidden": {"offload_hidden": [[0, 5]]}}
+        for switches in refused.values():
+            switches["offload_optimizer"] = True
         for name, switches in refused.items():
             segment(plan)["switches"] = switches
             with self.subTest(knob=name):
                 self.refuse(plan, "trainer", f"switches.{name}")
+
+    def test_an_export_runs_the_plans_rules(self):
+        uneven = copy.deepcopy(BASE)
+        uneven["microbatch"] = 1
+        rounds = copy.deepcopy(BASE)
+        split_in_two(rounds)
+        rounds["schedule"]["kind"] = "interleaved"
+        rounds["stages"] = [copy.deepcopy(stage) for stage in rounds["stages"] * 2]
+        for stage, operators in zip(rounds["stages"], ([0, 3], [3, 5], [5, 7], [7, SHAPE.operators])):
+            stage["segments"][0]["operators"] = operators
+        rounds["global_batch"] = 6  # Three microbatches on two groups of devices.
+        for target in (*random_plans.GENERATORS, "trainer"):
+            with self.subTest(target=target):
+                self.refuse(uneven, target, "segments[0].dp: must divide microbatch 1")
+                self.refuse(rounds, target, "needs a multiple of its 2 groups")
+
+    def test_what_megatron_asserts_of_the_environment(self):
+        for changes, needed in (({}, {}), ({"sharded": "parameters"}, {"CUDA_DEVICE_MAX_CONNECTIONS": "8"}),
+                                ({"tp": 2, "dp": 1}, {"CUDA_DEVICE_MAX_CONNECTIONS": "1"})):
+            plan = copy.deepcopy(BASE)
+            segment(plan).update(changes)
+            done = self.export(plan, SHAPE.document(plan["global_batch"]), "megatron")
+            self.assertEqual(json.loads(done.stdout)["environment"], needed, done.stderr)
 
     def test_sharding_levels(self):
         for target, level in (("ddp", "gradients"), ("ddp", "parameters"), ("fsdp", "optimizer"),
@@ -125,9 +152,9 @@ class Refusals(ProgramTest):
         plan["target_knobs"] = {"sequence_parallel": True}
         segment(plan).update(tp=4)
         self.assertEqual(self.export(plan, model[8], "megatron").returncode, 0)
-        self.assertIn("multiple of 8, found 12", self.export(plan, model[12], "megatron").stderr)
+        self.assertIn("ranks share each sequence in 8 equal parts", self.export(plan, model[12], "megatron").stderr)
         segment(plan).update(cp=1, dp=2)
-        self.assertIn("sequence_parallel: needs a sequence of a multiple of 4, found 14",
+        self.assertIn("ranks share each sequence in 4 equal parts",
                       self.export(plan, model[14], "megatron").stderr)
         self.refuse(plan, "trainer", "sequence_parallel")
 

@@ -71,6 +71,7 @@ Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scr
   TRIMTAB_TRY(const Plan plan, parse_plan(asked.plan_json(), "the launch's plan"));
   TRIMTAB_TRY(ExportedPlan exported, export_plan(plan, model, job.target));
   launch.target_arguments = std::move(exported.arguments);
+  launch.target_environment = std::move(exported.environment);
   if (exported.file_name.empty()) return {};
   launch.target_config = scratch.path() + "/" + std::to_string(asked.epoch()) + "-" + exported.file_name;
   return write_file(launch.target_config, exported.file_text);

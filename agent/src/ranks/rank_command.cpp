@@ -62,6 +62,7 @@ Placeholders placeholders(const Job& job, const RankLaunch& launch) {
 Environment launcher_environment(Environment base, const Job& job, const RankLaunch& launch,
                                  const AgentPlaces& places) {
   Environment environment = with_job(std::move(base), job);
+  for (const auto& [name, value] : launch.target_environment) environment[name] = value;
   environment["TRIMTAB_SOCKET"] = places.socket;
   environment["TRIMTAB_KILL_SWITCH"] = places.kill_switch;
   environment["TRIMTAB_JOB"] = job.name;

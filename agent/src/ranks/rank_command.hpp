@@ -34,6 +34,7 @@ struct RankLaunch {
   std::string checkpoint;     // of a trial: the copy
   std::string target_config;  // path of the plan as the job's target reads it; empty = arguments say all, or no target
   std::vector<std::string> target_arguments;
+  Environment target_environment;
   std::string nodes;  // of a submitted launch: its nodes' names, with commas between them
   std::uint32_t node_count = 0;
   std::uint32_t ranks_per_node = 0;  // 0 = not the same on each
@@ -54,7 +55,7 @@ struct AgentPlaces {
 // An argument that is this placeholder and nothing else becomes the target's arguments.
 inline constexpr std::string_view kTargetArguments = "{target_arguments}";
 
-// The agent's own environment, the job's over it, ours over both.
+// The agent's own environment, the job's over it, what its target demands with the plan over that, ours over all.
 [[nodiscard]] Environment rank_environment(Environment base, const Job& job, const RankLaunch& launch,
                                            const AgentPlaces& places);
 // Of the process that submits a launch: who it is, and nothing of a rank.

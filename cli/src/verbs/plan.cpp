@@ -164,6 +164,17 @@ std::string shell_line(const std::vector<std::string>& arguments) {
   return line + "\n";
 }
 
+// As many devices as the plan names: the rules that no cluster decides.
+Cluster devices_of(const Plan& plan) {
+  std::int32_t most = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const std::int32_t device : stage.devices) most = std::max(most, device + 1);
+  }
+  Cluster cluster;
+  cluster.nodes.push_back({"any", "", std::max(most, 1)});
+  return cluster;
+}
+
 Result<ExportedPlan> exported(const Arguments& arguments) {
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
   if (arguments.model.empty() && arguments.to == "trainer") return ExportedPlan{{}, "plan.json", to_json(plan) + "\n"};
@@ -173,6 +184,8 @@ Result<ExportedPlan> exported(const Arguments& arguments) {
                      "' counts layers, which model.json tells; add --model model.json");
   }
   TRIMTAB_TRY(const Model model, read_model(arguments.model));
+  const std::vector<std::string> broken = tuner::validate(plan, model, devices_of(plan));
+  if (!broken.empty()) return bad_input(rules_text(arguments.file, broken));
   auto result = trimtab::export_plan(plan, model, arguments.to);
   if (!result.ok()) return wrap(arguments.file, result.error());
   return result;
@@ -184,12 +197,16 @@ Result<int> export_plan(const Arguments& arguments, Console& console) {
   if (arguments.json) {
     text = json_text({{"target", arguments.to},
                       {"arguments", out.arguments},
+                      {"environment", out.environment},
                       {"file_name", out.file_name},
                       {"file_text", out.file_text}},
                      2) +
            "\n";
   }
   TRIMTAB_TRY_STATUS(hand_out(text, arguments.out, "wrote " + arguments.out, console));
+  for (const auto& [name, value] : out.environment) {
+    if (!arguments.json) console.err << "also needed in the environment: " << name << "=" << value << "\n";
+  }
   return 0;
 }
 

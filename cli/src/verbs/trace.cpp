@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/numbers.hpp"
+#include "files.hpp"
 #include "jobs/interrupt.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
@@ -29,12 +30,13 @@ struct Arguments {
   bool json = false;
 };
 
-// A file that only exists under its name when it is whole.
+// A file that only exists under its name when it is whole, where its name may be given to another file.
 class WholeFile {
  public:
-  explicit WholeFile(std::string path) : path_(std::move(path)), aside_(path_ + ".part"), out_(aside_) {}
+  explicit WholeFile(std::string path)
+      : path_(std::move(path)), aside_(may_be_replaced(path_) ? path_ + ".part" : path_), out_(aside_) {}
   ~WholeFile() {
-    if (!kept_) std::remove(aside_.c_str());
+    if (!kept_ && aside_ != path_) std::remove(aside_.c_str());
   }
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
@@ -42,7 +44,7 @@ class WholeFile {
   Status keep() {
     out_.close();
     std::error_code error;
-    if (out_) std::filesystem::rename(aside_, path_, error);
+    if (out_ && aside_ != path_) std::filesystem::rename(aside_, path_, error);
     if (!out_ || error) return unavailable("couldn't write " + path_ + "; is the disk full?");
     kept_ = true;
     return {};

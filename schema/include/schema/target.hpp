@@ -8,6 +8,7 @@
 // FullyShardedDataParallel (1.13 and later), which read no file: theirs is read by client/python/trimtab/parallel.py.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,8 @@ struct ExportedPlan {
   std::vector<std::string> arguments;  // for the training command; empty where a file says all
   std::string file_name;               // of the configuration; empty where arguments say all
   std::string file_text;
+  // What the framework demands with this plan, whatever the job sets.
+  std::map<std::string, std::string> environment = {};
 };
 
 // "trainer", the reference trainer, reads plan.json itself.
@@ -56,7 +59,8 @@ struct ExportedPlan {
 // These fail on an unknown target, naming the known ones.
 [[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);
 [[nodiscard]] Result<TargetLimits> target_limits(std::string_view target);
-// A job's knobs as the target honours them (replicas, where it has nothing else); for one that is not known as they are.
+// A job's knobs as the target honours them (replicas, where it has nothing else); for one that is not known as they
+// are.
 [[nodiscard]] Knobs within_target(Knobs knobs, std::string_view target);
 // What the plan sets and the target cannot do: each by its place and name, with what was found. Empty = it can.
 // REQUIRES: the plan fits the model (tuner/validate.hpp).

@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kSequence = "sequence_parallel";
 constexpr const char* kGatherAhead = "overlap_parameter_gather";
+constexpr const char* kConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 // What --recompute-* can say.
 struct Recompute {
@@ -216,6 +217,16 @@ void add_recompute(const Recompute& recompute, Arguments& out) {
   }
 }
 
+// One queue of launches orders what overlaps under tensor and context parallelism; FSDP needs several. Megatron-LM
+// asserts both.
+std::map<std::string, std::string> environment(const PlanLayers& view) {
+  const OperatorSetting& first = view.operators.front();
+  const bool fsdp = first.sharded == ShardedLevel::kGradients || first.sharded == ShardedLevel::kParameters;
+  if (fsdp) return {{kConnections, "8"}};
+  if (first.tp > 1 || first.cp > 1) return {{kConnections, "1"}};
+  return {};
+}
+
 ExportedPlan write(const PlanLayers& view) {
   const OperatorSetting& first = view.operators.front();
   Complaints none;
@@ -227,14 +238,16 @@ ExportedPlan write(const PlanLayers& view) {
   add_pipeline(view, out);
   add_sharding(view, out);
   add_recompute(recompute_of(view), out);
-  if (offloads_optimizer(*view.plan)) out.emplace_back("--optimizer-cpu-offload");
+  if (offloads_optimizer(*view.plan)) {
+    out.insert(out.end(), {"--optimizer-cpu-offload", "--use-precision-aware-optimizer"});
+  }
   if (flag_knob(view, kSequence, none)) out.emplace_back("--sequence-parallel");
   if (const std::int64_t elements = bucket_elements(view, none); elements > 0) {
     out.emplace_back("--overlap-grad-reduce");
     add(out, "--ddp-bucket-size", elements);
     if (flag_knob(view, kGatherAhead, none)) out.emplace_back("--overlap-param-gather");
   }
-  return {std::move(out), "", ""};
+  return {std::move(out), "", "", environment(view)};
 }
 
 }  // namespace
@@ -259,7 +272,7 @@ TargetEntry megatron_target() {
       {"segments.recompute",
        "--recompute-granularity, -method, -num-layers, -modules: no layer, every layer, the first "
        "layers of each stage, or the mlp of every layer"},
-      {"switches.offload_optimizer", "--optimizer-cpu-offload, with sharded optimizer"},
+      {"switches.offload_optimizer", "--optimizer-cpu-offload --use-precision-aware-optimizer, with sharded optimizer"},
       {"target_knobs.sequence_parallel", "--sequence-parallel"},
       {"target_knobs.bucket_bytes", "--overlap-grad-reduce --ddp-bucket-size, in elements of the model's dtype"},
       {"target_knobs.overlap_parameter_gather", "--overlap-param-gather, with buckets and sharded optimizer"}};

@@ -70,6 +70,16 @@ void need_even_split(const PlanLayers& view, Complaints& complaints) {
   }
 }
 
+// Its states on the host are those of one replica's share.
+void need_offload_beside_gradients(const PlanLayers& view, Complaints& complaints) {
+  each_segment(*view.plan, [&](const std::string& place, const Segment& segment) {
+    if (segment.switches.offload_optimizer && segment.dp > 1 && segment.sharded != ShardedLevel::kGradients) {
+      complaints.push_back(place + ".switches.offload_optimizer: needs sharded \"gradients\"");
+    }
+    return true;
+  });
+}
+
 void check(const PlanLayers& view, Complaints& complaints) {
   if (view.plan->schedule.kind == ScheduleKind::kInterleaved) {
     complaints.push_back("schedule.kind: must be \"1f1b\" or \"gpipe\", found \"interleaved\"");
@@ -83,6 +93,7 @@ void check(const PlanLayers& view, Complaints& complaints) {
   need_no_alternate_dimension(view, complaints);
   need_hidden_recomputed(view, complaints);
   need_shared_gradients(view, complaints);
+  need_offload_beside_gradients(view, complaints);
   need_lazy_partitioned(view, complaints);
   need_known_knobs(view, {}, complaints);
 }

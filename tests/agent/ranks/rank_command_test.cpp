@@ -65,6 +65,17 @@ TEST_CASE("a benchmark has no plan") {
   CHECK(expand({"{requests}"}, values).value()[0] == "/scratch/requests.json");
 }
 
+TEST_CASE("what a plan's target demands of the environment is over the job's, and below ours") {
+  const AgentPlaces places{"/run/a.sock", "", "", "n0"};
+  Job job = example_job();
+  job.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
+  auto launch = example_launch();
+  CHECK(rank_environment({}, job, launch, places).at("CUDA_DEVICE_MAX_CONNECTIONS") == "1");
+  launch.target_environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "8"}, {"TRIMTAB_SOCKET", "/other"}};
+  CHECK(rank_environment({}, job, launch, places).at("CUDA_DEVICE_MAX_CONNECTIONS") == "8");
+  CHECK(rank_environment({}, job, launch, places).at("TRIMTAB_SOCKET") == "/run/a.sock");
+}
+
 TEST_CASE("NCCL's profiler is ours, with the job's own behind it; its tuner is ours where the launch has a table") {
   const AgentPlaces places{"/run/a.sock", "/lib/inject.so", "/state/kill-switch", "n0"};
   auto launch = example_launch();

@@ -86,7 +86,8 @@ def replace_cuda():
     torch.nn.Module.cuda = lambda self, *_: self
 
 
-def main():
+def prepare():
+    """From here on Megatron-LM can be imported."""
     import torch._dynamo.backends.debugging
     import torch._inductor.output_code  # noqa: F401  It asks for Triton as it is imported, and takes no for an answer.
     torch.compile = lambda function=None, **_: function or (lambda inner: inner)
@@ -94,10 +95,15 @@ def main():
     sys.modules["triton"], sys.modules["triton.language"] = Absent("triton"), Absent("triton.language")
     sys.modules["triton"].language = sys.modules["triton.language"]
     replace_cuda()
+
+
+def main():
+    prepare()
     del sys.argv[0]
     sys.path.insert(0, os.path.dirname(sys.argv[0]))
     with OnCpu():
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -218,6 +218,15 @@ TEST_CASE("what the native model does not price is said to be missing") {
   const std::vector<std::string> missing = model.evaluate(plan).missing_costs;
   for (const std::string& name : unpriced) CHECK(std::count(missing.begin(), missing.end(), name) == 1);
   CHECK(model.unpriced(make_plan(world.model, 4, {1}, {2})).empty());
+  Plan offloaded = make_plan(world.model, 4, {1}, {2});
+  Segment& all = offloaded.stages[0].segments[0];
+  all.switches.offload_optimizer = true;
+  all.sharded = ShardedLevel::kOptimizer;
+  REQUIRE(model.unpriced(offloaded).size() == 1);
+  CHECK_THAT(model.unpriced(offloaded)[0], Catch::Contains("switches.offload_optimizer: an optimizer on the host"));
+  CHECK_FALSE(model.evaluate(offloaded).missing_costs.empty());
+  all.sharded = ShardedLevel::kGradients;
+  CHECK(model.unpriced(offloaded).empty());
 }
 
 TEST_CASE("the timeline shows every action of the step in order") {

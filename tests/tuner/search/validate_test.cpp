@@ -206,6 +206,12 @@ TEST_CASE("tensor parallelism, sharding, sub-batches and memory switches each ne
   CHECK_THAT(only(switched.broken(knobs)), Catch::Contains("knobs.memory_switches"));
   knobs.memory_switches = true;
   CHECK(switched.broken(knobs).empty());
+
+  Segment& offloaded = switched.plan.stages[0].segments[0];
+  offloaded.sharded = ShardedLevel::kOptimizer;
+  CHECK(switched.broken().empty());
+  offloaded.switches.segment_sync = {offloaded.operators};
+  CHECK_THAT(only(switched.broken()), Catch::Contains("sharded: must be gradients"));
 }
 
 TEST_CASE("what no knob of a job covers is refused by name") {

@@ -293,10 +293,19 @@ void check_whole_layers(const std::vector<Range>& ranges, const std::vector<Rang
   }
 }
 
+// Frameworks put an optimizer on the host whatever else is sharded. H3T's switches of layers know one way alone.
+bool offloads_shared_states(const Segment& segment) {
+  const bool others = segment.sharded == ShardedLevel::kOptimizer || segment.sharded == ShardedLevel::kParameters;
+  Switches alone;
+  alone.offload_optimizer = true;
+  return others && segment.switches == alone;
+}
+
 void check_switched(const Plan& plan, const Model& model, std::size_t s, std::size_t g, Rules& rules) {
   const std::string where = segment_text(s, g);
   const Segment& segment = plan.stages[s].segments[g];
   const Switches& switches = segment.switches;
+  if (offloads_shared_states(segment)) return;
   if (!switches.offload_optimizer) {
     rules.push_back(where +
                     ".switches.offload_optimizer: must be true in all segments of a stage with memory switches");

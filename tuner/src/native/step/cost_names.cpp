@@ -356,6 +356,10 @@ std::vector<std::string> unpriced_features(const Plan& plan) {
     if (segment.tp > 1 && segment.dp * segment.cp > 1 && !segment.tp_consecutive) {
       unpriced(where + ".tp_consecutive", "a replica of devices that are not consecutive", names);
     }
+    if (segment.switches.offload_optimizer && segment.dp > 1 && segment.sharded != ShardedLevel::kGradients) {
+      unpriced(where + ".switches.offload_optimizer", "an optimizer on the host whose gradients are not sharded alone",
+               names);
+    }
     if (interleaved && has_switches(segment.switches)) {
       unpriced(where + ".switches", "a memory switch in the interleaved schedule", names);
     }
