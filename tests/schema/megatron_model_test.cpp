@@ -171,6 +171,47 @@ TEST_CASE("a program that by its name trains another kind of model is refused") 
   CHECK(refused("--model-provider llava_vlm").starts_with("--model-provider: describes a model"));
 }
 
+TEST_CASE("an option that nobody knows is refused by name, unless its user says that it changes nothing") {
+  CHECK(refused("--my-mixture 0.3 --window-size 128")
+            .starts_with("--my-mixture, --window-size: not known to leave the model, its memory and its time"));
+  CHECK_THAT(refused("--my-mixture 0.3"), Catch::EndsWith("--: --neutral my-mixture"));
+  const auto words = shell_words(
+      "torchrun --nproc-per-node 8 --rdzv-backend c10d pretrain_gpt.py --num-layers 2 --hidden-size 64 "
+      "--num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 --vocab-size 100 --global-batch-size 8 "
+      "--my-mixture 0.3 --lr 1e-4 --save /tmp/x --tensorboard-dir /tmp/y --moe-grouped-gemm --tp-comm-overlap",
+      "test");
+  CHECK_FALSE(model_from_megatron(words.value(), "gpt").ok());
+  const auto model = model_from_megatron(words.value(), "gpt", {"--my-mixture"});
+  REQUIRE(model.ok());
+  CHECK(model->how_it_runs == std::vector<std::string>{"--tp-comm-overlap"});
+  CHECK(model_from_megatron(words.value(), "gpt", {"my-mixture"}).ok());
+}
+
+TEST_CASE("costs of one recipe of fp8 are no other's") {
+  const auto keys = [](const std::string& further) {
+    const Model model = model_with("--bf16 " + further).value().model;
+    return std::vector<std::string>{model.operators[0].cost_key, model.operators[1].cost_key,
+                                    model.operators[2].cost_key};
+  };
+  const auto plain = keys("");
+  const auto hybrid = keys("--fp8-format hybrid --fp8-margin 0");
+  CHECK(hybrid[0] == plain[0]);
+  CHECK(hybrid[1] == plain[1] + "-fp8-hybrid-delayed");
+  CHECK(hybrid[2] == plain[2] + "-fp8-hybrid-delayed");
+  CHECK(keys("--fp8-format e4m3 --fp8-recipe mxfp8")[2] == plain[2] + "-fp8-e4m3-mxfp8");
+  CHECK(keys("--fp4-format e2m1")[1] == plain[1] + "-fp4-e2m1-nvfp4");
+}
+
+TEST_CASE("a vocabulary that is said with its padding is taken as it is") {
+  const auto words = shell_words(
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 "
+      "--padded-vocab-size 101 --global-batch-size 8",
+      "test");
+  const auto model = model_from_megatron(words.value(), "gpt");
+  REQUIRE(model.ok());
+  CHECK(model->model.operators.back().parameter_bytes == 4 * (2 * 64 + 101 * 64));
+}
+
 TEST_CASE("a refusal repeats what was found as text that can be printed") {
   CHECK_THAT(refused("--seq-length '\xff\x1b[2J'"), Catch::Contains("\xef\xbf\xbd\\u001b[2J"));
   CHECK(refused("--normalization " + std::string(100'000, 'x')).size() < 1000);

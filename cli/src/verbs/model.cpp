@@ -24,6 +24,7 @@ struct Arguments {
   std::string batch;
   std::string name;
   std::string out;
+  std::vector<std::string> neutral;
   bool json = false;  // as every verb has it: a model is JSON anyway
 };
 
@@ -40,10 +41,11 @@ Result<std::string> from_megatron(const Arguments& arguments, const std::vector<
     words = std::move(found.words);
   }
   words.insert(words.end(), behind.begin(), behind.end());
-  TRIMTAB_TRY(const MegatronModel found, model_from_megatron(words, arguments.name.empty() ? "gpt" : arguments.name));
-  if (!found.ignored.empty()) {
-    console.err << "not of the model, left out:";
-    for (const std::string& option : found.ignored) console.err << " " << printable(option);
+  TRIMTAB_TRY(const MegatronModel found,
+              model_from_megatron(words, arguments.name.empty() ? "gpt" : arguments.name, arguments.neutral));
+  if (!found.how_it_runs.empty()) {
+    console.err << "of how the model runs, which measured costs tell:";
+    for (const std::string& option : found.how_it_runs) console.err << " " << printable(option);
     console.err << "\n";
   }
   return to_json(found.model);
@@ -122,6 +124,9 @@ void add_model(CLI::App& root, Selection& selection) {
       "  trimtab model extract --module my_model:layers --global-batch 64 --out model.json");
   add_value(verb, "--megatron", arguments->megatron, "FILE",
             "A launch script of Megatron-LM, or its arguments alone; others may stand behind --");
+  add_values(verb, "--neutral", arguments->neutral, "NAME",
+             "An option of your own that changes neither the model, nor its memory, nor its time (with Megatron-LM's "
+             "arguments)");
   add_value(verb, "--hf", arguments->hf, "FILE", "config.json of a dense decoder, as transformers has it");
   add_value(verb, "--sequence", arguments->sequence, "N", "Tokens of a sample (with --hf)");
   add_value(verb, "--module", arguments->module, "MODULE:FUNCTION",

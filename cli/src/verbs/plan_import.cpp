@@ -20,6 +20,7 @@ struct Arguments {
   std::string model;
   std::string ranks;
   std::string out;
+  std::vector<std::string> neutral;
   bool json = false;  // as every verb has it: a plan is JSON anyway
 };
 
@@ -73,7 +74,7 @@ Result<int> import_plan(const Arguments& arguments, const std::vector<std::strin
   if (!arguments.model.empty()) {
     TRIMTAB_TRY(model, read_model(arguments.model));
   } else {
-    TRIMTAB_TRY(MegatronModel counted, model_from_megatron(said.words, "gpt"));
+    TRIMTAB_TRY(MegatronModel counted, model_from_megatron(said.words, "gpt", arguments.neutral));
     model = std::move(counted.model);
   }
   TRIMTAB_TRY(const Plan plan, plan_from_megatron(said.words, model, ranks));
@@ -92,6 +93,8 @@ void add_plan_import(CLI::App& plan, Selection& selection) {
   add_value(verb, "arguments", arguments->file, "FILE",
             "A launch script, or arguments alone; a command may stand behind --");
   add_value(verb, "--model", arguments->model, "FILE", "model.json (default: the model of the same arguments)");
+  add_values(verb, "--neutral", arguments->neutral, "NAME",
+             "An option of your own that changes neither the model, nor its memory, nor its time");
   add_value(verb, "--ranks", arguments->ranks, "N", "All ranks of the job (default: as the launcher says)");
   add_value(verb, "--out", arguments->out, "FILE", "Where to write (default: standard output)");
   add_action(verb, selection, arguments, import_plan);

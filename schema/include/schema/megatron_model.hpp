@@ -20,11 +20,14 @@ namespace trimtab {
 
 struct MegatronModel {
   Model model;
-  std::vector<std::string> ignored;  // options that say nothing of the model, in order of arrival
+  std::vector<std::string>
+      how_it_runs;  // options that change its times and a little of its memory, in order of arrival
 };
 
-// Fails on an argument that is missing, malformed, or describes what this does not count (experts, hybrid layers, ...),
-// naming it.
+// Fails on an argument that is missing, malformed, describes what this does not count (experts, hybrid layers, ...), or
+// is neither known to leave the model, its memory and its time as they are nor `neutral` by the user's word
+// ("my-flag"), naming it.
 [[nodiscard]] Result<MegatronModel> model_from_megatron(const std::vector<std::string>& arguments,
-                                                        const std::string& name);
+                                                        const std::string& name,
+                                                        const std::vector<std::string>& neutral = {});
 }  // namespace trimtab

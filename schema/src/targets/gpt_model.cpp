@@ -166,7 +166,10 @@ Result<OperatorFigures> count(const Counting& counting, const GptSizes& s) {
 }
 
 std::string cost_key(const GptSizes& s, const std::string& kind) {
-  const std::string norms = s.post_norms ? "-postnorm" : s.one_norm ? "-parallel" : "";
+  const std::string norms = std::string(s.post_norms ? "-postnorm"
+                                        : s.one_norm ? "-parallel"
+                                                     : "") +
+                            (s.recipe.empty() ? "" : "-") + s.recipe;
   const std::string key = kind + "-h" + std::to_string(s.hidden) + "-t" + std::to_string(s.sequence);
   if (kind == "attention") {
     return key + "-a" + std::to_string(s.heads) + "-g" + std::to_string(s.groups) + "-c" + std::to_string(s.channels) +

@@ -21,6 +21,7 @@ struct GptSizes {
   bool one_norm = false;                         // attention and mlp share the one before them
   bool head_bias = false;
   std::string dtype = "float32";
+  std::string recipe;  // of products in fewer bits than dtype: "fp8-hybrid-delayed"; costs of one hold for no other
   double gradient = 1, optimizer = 2;
 };
 

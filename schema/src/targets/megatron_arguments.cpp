@@ -23,6 +23,10 @@ bool names_other_model(std::string_view path) {
   return false;
 }
 
+bool is_program(const std::string& word) {
+  return word.ends_with(".py");
+}
+
 }  // namespace
 
 std::vector<MegatronArgument> megatron_arguments(const std::vector<std::string>& words) {
@@ -39,8 +43,18 @@ std::vector<MegatronArgument> megatron_arguments(const std::vector<std::string>&
   return arguments;
 }
 
+std::vector<std::string> words_of_program(const std::vector<std::string>& words) {
+  auto program = std::ranges::find_if(words, is_program);
+  if (program == words.end()) {
+    program = std::ranges::find(words, "-m");
+    if (std::distance(program, words.end()) < 2) return words;
+    ++program;
+  }
+  return {program + 1, words.end()};
+}
+
 std::optional<std::string> program_of_no_gpt(const std::vector<std::string>& words) {
-  const auto program = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with(".py"); });
+  const auto program = std::ranges::find_if(words, is_program);
   return program != words.end() && names_other_model(*program) ? std::optional(*program) : std::nullopt;
 }
 

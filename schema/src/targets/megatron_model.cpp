@@ -6,6 +6,7 @@
 #include "documents/json_document.hpp"
 #include "targets/gpt_model.hpp"
 #include "targets/megatron_arguments.hpp"
+#include "targets/megatron_options.hpp"
 
 namespace trimtab {
 
@@ -55,7 +56,12 @@ constexpr std::string_view kRead[] = {"num-layers",
                                       "main-grads-dtype",
                                       "main-params-dtype",
                                       "exp-avg-dtype",
-                                      "exp-avg-sq-dtype"};
+                                      "exp-avg-sq-dtype",
+                                      "fp8-format",
+                                      "fp8-recipe",
+                                      "fp4-format",
+                                      "fp4-recipe",
+                                      "padded-vocab-size"};
 // What makes the model another than the one that is counted here.
 constexpr std::string_view kOthers[] = {"num-experts",
                                         "multi-latent-attention",
@@ -85,18 +91,37 @@ constexpr std::string_view kOthers[] = {"num-experts",
 
 struct Sorted {
   Options read;
-  std::vector<std::string> ignored;
+  std::vector<std::string> how_it_runs;
 };
 
-Result<Sorted> sort_arguments(const std::vector<std::string>& words) {
+std::string unknown_text(const std::vector<std::string>& unknown) {
+  std::string names;
+  std::string flags;
+  for (const std::string& name : unknown) {
+    names += (names.empty() ? "--" : ", --") + name;
+    flags += " --neutral " + name;
+  }
+  return names +
+         ": not known to leave the model, its memory and its time as they are; where that is so, say it in front of "
+         "--:" +
+         flags;
+}
+
+// "--my-flag" and "my-flag" are one name.
+bool says_neutral(const std::vector<std::string>& neutral, const std::string& name) {
+  return std::ranges::any_of(neutral, [&](const std::string& one) { return one == name || one == "--" + name; });
+}
+
+Result<Sorted> sort_arguments(const std::vector<std::string>& words, const std::vector<std::string>& neutral) {
   Sorted sorted;
+  std::vector<std::string> unknown;
   if (const auto program = program_of_no_gpt(words)) {
     return bad_input(
         *program +
         ": trains no decoder-only GPT, which is what is counted from arguments; if this one does, give its "
         "options without the program behind --");
   }
-  for (MegatronArgument& argument : megatron_arguments(words)) {
+  for (MegatronArgument& argument : megatron_arguments(words_of_program(words))) {
     if (std::ranges::count(kOthers, argument.name) > 0) {
       return bad_input("--" + argument.name +
                        ": describes a model that cannot be counted from arguments alone; write its model.json from the "
@@ -104,10 +129,13 @@ Result<Sorted> sort_arguments(const std::vector<std::string>& words) {
     }
     if (std::ranges::count(kRead, argument.name) > 0) {
       sorted.read[argument.name] = std::move(argument.values);
-    } else {
-      sorted.ignored.push_back("--" + argument.name);
+    } else if (role_of(argument.name) == MegatronRole::kHowItRuns) {
+      sorted.how_it_runs.push_back("--" + argument.name);
+    } else if (role_of(argument.name) == MegatronRole::kUnknown && !says_neutral(neutral, argument.name)) {
+      unknown.push_back(argument.name);
     }
   }
+  if (!unknown.empty()) return bad_input(unknown_text(unknown));
   return sorted;
 }
 
@@ -198,11 +226,12 @@ Status read_shape(const Options& options, GptSizes& sizes) {
 }
 
 Status read_ends(const Options& options, GptSizes& sizes) {
-  TRIMTAB_TRY(const std::int64_t words, vocabulary_size(options));
+  TRIMTAB_TRY(const std::int64_t words,
+              options.contains("padded-vocab-size") ? Result<std::int64_t>(1) : vocabulary_size(options));
   TRIMTAB_TRY(const std::int64_t multiple, number(options, "make-vocab-size-divisible-by", 128));
   TRIMTAB_TRY(const std::int64_t ranks, number(options, "tensor-model-parallel-size", 1));
   const std::int64_t unit = multiple * ranks;
-  sizes.vocabulary = (words + unit - 1) / unit * unit;
+  TRIMTAB_TRY(sizes.vocabulary, number(options, "padded-vocab-size", (words + unit - 1) / unit * unit));
   sizes.tied = !options.contains("untie-embeddings-and-output-weights");
   TRIMTAB_TRY(const std::string position, word(options, "position-embedding-type", "learned_absolute",
                                                {"learned_absolute", "rope", "yarn", "mrope", "none"}));
@@ -222,6 +251,14 @@ Status read_numerics(const Options& options, GptSizes& sizes) {
   const bool bf16 = options.contains("bf16");
   if (bf16 && options.contains("fp16")) return bad_input("--fp16 and --bf16: expected one of them, found both");
   sizes.half = bf16 || options.contains("fp16");
+  for (const std::string kind : {"fp8", "fp4"}) {
+    if (!options.contains(kind + "-format")) continue;
+    const auto said = [&](const std::string& what, const std::string& fallback) {
+      const auto found = options.find(kind + "-" + what);
+      return found == options.end() || found->second.empty() ? fallback : found->second.front();
+    };
+    sizes.recipe = kind + "-" + said("format", "") + "-" + said("recipe", kind == "fp8" ? "delayed" : "nvfp4");
+  }
   if (sizes.half) sizes.dtype = bf16 ? "bfloat16" : "float16";
   return {};
 }
@@ -274,8 +311,9 @@ Status read_kept(const Options& options, GptSizes& sizes) {
 
 }  // namespace
 
-Result<MegatronModel> model_from_megatron(const std::vector<std::string>& arguments, const std::string& name) {
-  TRIMTAB_TRY(Sorted sorted, sort_arguments(arguments));
+Result<MegatronModel> model_from_megatron(const std::vector<std::string>& arguments, const std::string& name,
+                                          const std::vector<std::string>& neutral) {
+  TRIMTAB_TRY(Sorted sorted, sort_arguments(arguments, neutral));
   GptSizes sizes;
   TRIMTAB_TRY_STATUS(read_shape(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_ends(sorted.read, sizes));
@@ -283,7 +321,7 @@ Result<MegatronModel> model_from_megatron(const std::vector<std::string>& argume
   TRIMTAB_TRY_STATUS(read_states(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_kept(sorted.read, sizes));
   TRIMTAB_TRY(Model model, gpt_model(sizes, name));
-  return MegatronModel{std::move(model), std::move(sorted.ignored)};
+  return MegatronModel{std::move(model), std::move(sorted.how_it_runs)};
 }
 
 }  // namespace trimtab
