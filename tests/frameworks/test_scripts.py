@@ -85,6 +85,7 @@ class Accelerate(FrameworkTest):
         self.assertEqual((facts["framework"], facts["batch_size"], facts["accumulation"]), ("accelerate", 8, 4))
         self.assertEqual(facts["reduced_microbatches"], 1)
 
+    @long
     def test_accelerate_launch(self):
         watched = self.launch("accelerated.py", "-m", "accelerate.commands.launch", "--cpu", watched=True)
         self.assertEqual(sorted(watched.job.ranks), [0])
@@ -109,6 +110,7 @@ class Lightning(FrameworkTest):
         evaluated = [step["parts"]["aside_ns"] for step in steps if step["step"] % 10 == 0 and step["step"]]
         self.assertGreater(min(evaluated), 10 * sorted(step["parts"]["aside_ns"] for step in steps)[len(steps) // 2])
 
+    @long
     def test_manual_optimization_with_the_older_package(self):
         """Each batch is two optimizers' steps, and one step of the training."""
         job = self.launch("lightning_manual.py", watched=True).job
