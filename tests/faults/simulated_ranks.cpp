@@ -65,6 +65,7 @@ class SimulatedRanks::Watch final : public agent::WatchedProcess {
   Watch(SimulatedRanks& ranks, std::size_t node, pid_t pid) : ranks_(ranks), node_(node), pid_(pid) {}
   ~Watch() override { ranks_.nodes_[node_].watches.erase(pid_); }
   void signal_group(int) const override { ranks_.signal(pid_); }
+  void signal_one(pid_t, int) const override { ranks_.signal(pid_); }
   void kill_all() override { ranks_.signal(pid_); }
   void end_group_with_it() override {}
   void leave_group() override {}

@@ -31,6 +31,8 @@ class WatchedProcess {
   virtual ~WatchedProcess() = default;
   // To the whole group that the process leads. Nothing happens when it is gone.
   virtual void signal_group(int number) const = 0;
+  // To one process that belongs to it.
+  virtual void signal_one(pid_t pid, int number) const = 0;
   // SIGKILL, which nobody passes on: also to what the process has started in sessions of their own.
   virtual void kill_all() = 0;
   // Also a clean end kills the rest of the group.
@@ -51,6 +53,7 @@ class ProcessWatch final : public WatchedProcess {
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
   void signal_group(int number) const override { ::kill(-pid_, number); }
+  void signal_one(pid_t pid, int number) const override { ::kill(pid, number); }
   void kill_all() override;
   void end_group_with_it() override { end_group_ = true; }
   void leave_group() override { leave_group_ = true; }

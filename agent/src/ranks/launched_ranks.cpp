@@ -60,9 +60,10 @@ Status LaunchedRanks::refuse_running(const std::vector<RankStart>& ranks) const 
     const auto found = ranks_.find(start.id);
     if (found == ranks_.end() || !found->second.is_active()) continue;
     if (found->second.entry.is_watched()) {
-      return unavailable(fmt::format("{} runs already, as process {}, and was launched by its user. End it, or give the "
-                                     "job another name",
-                                     describe(start.id), found->second.entry.pid));
+      return unavailable(
+          fmt::format("{} runs already, as process {}, and was launched by its user. End it, or give the "
+                      "job another name",
+                      describe(start.id), found->second.entry.pid));
     }
     if (found->second.entry.launch == start.launch) continue;
     return unavailable(fmt::format("{} of launch {} still runs (pid {}). Kill it before launch {}", describe(start.id),
@@ -249,7 +250,7 @@ void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, 
     const auto& watch = rank.watch;
     watch->end_group_with_it();
     if (grace.count() > 0 || id.rank == kLauncher) {
-      watch->signal_group(SIGTERM);
+      ask_to_end(rank);
     } else {
       watch->kill_all();
     }
@@ -264,6 +265,22 @@ void LaunchedRanks::end_these(std::vector<RankIdentity> ids, Nanoseconds grace, 
   ending->done = std::move(done);
   endings_.push_back(std::move(ending));
   loop_.post([this] { settle_endings(); });  // `done` is never called from within end().
+}
+
+void LaunchedRanks::ask_to_end(const Rank& rank) const {
+  std::vector<pid_t> line;
+  pid_t pid = rank.trains;
+  while (pid > 1 && pid != rank.entry.pid) {
+    line.push_back(pid);
+    const auto stat = processes_->stat(pid);
+    pid = stat ? stat->parent : 0;
+  }
+  if (pid > 1) {
+    line.push_back(pid);
+    for (const pid_t one : line) rank.watch->signal_one(one, SIGTERM);
+    return;
+  }
+  rank.watch->signal_group(SIGTERM);
 }
 
 void LaunchedRanks::settle_endings() {
@@ -293,6 +310,11 @@ std::optional<LedgerRank> LaunchedRanks::find_ended(const RankIdentity& id, std:
   const auto stat = processes_->stat(pid);
   if (stat && !stat->ended()) return std::nullopt;  // what lives must be found by its descent
   return found->second.entry;
+}
+
+void LaunchedRanks::trains(const RankIdentity& id, pid_t pid) {
+  const auto found = ranks_.find(id);
+  if (found != ranks_.end()) found->second.trains = pid;
 }
 
 void LaunchedRanks::runs_epoch(const RankIdentity& id, std::uint64_t epoch) {

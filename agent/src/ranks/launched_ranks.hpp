@@ -76,8 +76,11 @@ class LaunchedRanks final {
   [[nodiscard]] Status forget(const std::string& job);
   [[nodiscard]] bool is_active(const std::string& job) const;
 
-  // Of those that this agent launched. SIGTERM to the groups, SIGKILL after `grace`; `done` when all are gone (at once where none runs). `launch` 0 = any;
-  // else launches up to it. No grace: SIGKILL at once, but for launchers, which have a submission to take back.
+  // Of those that this agent launched. SIGTERM, SIGKILL to the groups after `grace`; `done` when all are gone (at once
+  // where none runs). `launch` 0 = any; else launches up to it. No grace: SIGKILL at once, but for launchers, which have
+  // a submission to take back. SIGTERM is for the process that trains and for those that have started it; for the whole
+  // group where none has introduced itself. What a program starts beside its training (loaders, writers of checkpoints)
+  // is needed until it has saved.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
            std::function<void()> done);
   void end_all(Nanoseconds grace, std::function<void()> done);
@@ -88,6 +91,8 @@ class LaunchedRanks final {
   // the rank's latest here.
   [[nodiscard]] std::optional<LedgerRank> find_ended(const RankIdentity& id, std::uint64_t launch, pid_t pid) const;
   void runs_epoch(const RankIdentity& id, std::uint64_t epoch);
+  // This process of the rank has introduced itself.
+  void trains(const RankIdentity& id, pid_t pid);
   void said_bye(const RankIdentity& id);
 
   // Ended and awaited ones (pid 0) included, launchers not.
@@ -100,6 +105,7 @@ class LaunchedRanks final {
   struct Rank {
     LedgerRank entry;
     std::unique_ptr<WatchedProcess> watch;  // while it runs
+    pid_t trains = 0;                       // of its processes; 0 = none has introduced itself
     std::optional<RankStart> awaited;       // until a slot has come for it
 
     [[nodiscard]] bool is_active() const { return watch != nullptr || awaited.has_value(); }
@@ -124,6 +130,7 @@ class LaunchedRanks final {
   Status watch(Rank& rank);
   void process_ended(const RankIdentity& id, const ProcessEnd& end);
   void settle_endings();
+  void ask_to_end(const Rank& rank) const;
   void end_these(std::vector<RankIdentity> ids, Nanoseconds grace, std::function<void()> done);
   void remember(const LedgerRank& entry);
 

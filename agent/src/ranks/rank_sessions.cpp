@@ -110,6 +110,7 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
     return {};
   }
   surroundings_.ranks.runs_epoch(session.rank->id, hello.epoch);
+  surroundings_.ranks.trains(session.rank->id, session.pid);
   wire::RankEvent event;
   event.mutable_connected()->set_pid(session.pid);
   event.mutable_connected()->set_epoch(hello.epoch);

@@ -98,6 +98,37 @@ TEST_CASE("a rank that ignores the request to end is killed after the grace") {
   CHECK(life.ended[0].signal == SIGKILL);
 }
 
+TEST_CASE("who trains is asked to end, with those that started it, and its helpers live until it has ended") {
+  // A shell that leads, a trainer, and a helper of the trainer that must be there while it saves.
+  const std::string trainer =
+      "import os,signal,subprocess,sys\n"
+      "helper = subprocess.Popen(['sleep', '60'])\n"
+      "def save(*_):\n"
+      "    print('the helper', 'lives' if helper.poll() is None else 'is gone', flush=True)\n"
+      "    os._exit(0)\n"
+      "signal.signal(signal.SIGTERM, save)\n"
+      "print(os.getpid(), flush=True)\n"
+      "signal.pause()\n";
+  for (const bool introduced : {true, false}) {
+    INFO(introduced);
+    const TemporaryDirectory directory;
+    Life life(directory);
+    // The pause lets a signal to the whole group reach the helper first.
+    const std::string shell = "trap 'sleep 0.2; wait' TERM; python3 -c \"$0\" & wait; wait";
+    REQUIRE(life.ranks.start({life.start_of(0, {"sh", "-c", shell, trainer})}, false).ok());
+    const auto log = life.ranks.scratch({"j", "", 0}).log(0);
+    REQUIRE(run_until(life.loop, [&] { return read_file(log).value().find('\n') != std::string::npos; }));
+    if (introduced) life.ranks.trains({"j", "", 0}, std::stoi(read_file(log).value()));
+    life.end_all();
+    if (introduced) {
+      CHECK_THAT(read_file(log).value(), Catch::Contains("the helper lives"));
+    } else {
+      CHECK_THAT(read_file(log).value(), Catch::Contains("the helper"));
+    }
+    CHECK(life.ranks.running() == 0);
+  }
+}
+
 TEST_CASE("ending what does not run is done at once") {
   const TemporaryDirectory directory;
   Life life(directory);

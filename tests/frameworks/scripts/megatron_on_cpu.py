@@ -2,7 +2,6 @@
 done by the CPU, or by nothing; Triton's kernels, which it loads and does not call, are absent."""
 import contextlib
 import os
-import runpy
 import sys
 import types
 import typing
@@ -101,9 +100,12 @@ def main():
     prepare()
     del sys.argv[0]
     sys.path.insert(0, os.path.dirname(sys.argv[0]))
-    with OnCpu():
-        runpy.run_path(sys.argv[0], run_name="__main__")
+    # In this module: what starts a process of its own (a writer of checkpoints) makes it import this one.
+    with open(sys.argv[0], encoding="utf-8") as script, OnCpu():
+        exec(compile(script.read(), sys.argv[0], "exec"), globals())
 
 
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__":  # A process that writes checkpoints.
+    prepare()
