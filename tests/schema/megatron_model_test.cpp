@@ -215,4 +215,8 @@ TEST_CASE("a vocabulary that is said with its padding is taken as it is") {
 TEST_CASE("a refusal repeats what was found as text that can be printed") {
   CHECK_THAT(refused("--seq-length '\xff\x1b[2J'"), Catch::Contains("\xef\xbf\xbd\\u001b[2J"));
   CHECK(refused("--normalization " + std::string(100'000, 'x')).size() < 1000);
+  CHECK(refused("--\xff\x1b[2J 1").starts_with("--\xef\xbf\xbd\\u001b[2J: not known"));
+  std::string many = "--" + std::string(100'000, 'x');
+  for (int i = 0; i < 1000; ++i) many += " --unknown" + std::to_string(i);
+  CHECK(refused(many).size() < 2000);
 }

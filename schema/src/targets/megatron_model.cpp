@@ -94,13 +94,22 @@ struct Sorted {
   std::vector<std::string> how_it_runs;
 };
 
+// As text that can be printed, without quotes.
+std::string shown(const std::string& name) {
+  const std::string quoted = quoted_text(name);
+  const std::size_t end = quoted.rfind('"');
+  return quoted.substr(1, end - 1) + quoted.substr(end + 1);
+}
+
 std::string unknown_text(const std::vector<std::string>& unknown) {
+  constexpr std::size_t kMostShown = 20;
   std::string names;
   std::string flags;
-  for (const std::string& name : unknown) {
-    names += (names.empty() ? "--" : ", --") + name;
-    flags += " --neutral " + name;
+  for (std::size_t i = 0; i < std::min(unknown.size(), kMostShown); ++i) {
+    names += (i == 0 ? "--" : ", --") + shown(unknown[i]);
+    flags += " --neutral " + shown(unknown[i]);
   }
+  if (unknown.size() > kMostShown) names += " and " + std::to_string(unknown.size() - kMostShown) + " more";
   return names +
          ": not known to leave the model, its memory and its time as they are; where that is so, say it in front of "
          "--:" +
