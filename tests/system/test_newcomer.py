@@ -20,10 +20,11 @@ while time.monotonic() < end:
 """
 
 CRASHING = """
-import sys
+import sys, time
 def lose_the_data():
     raise ValueError("no such shard: 7")
 print("begins", flush=True)
+time.sleep(0.6)  # --follow looks four times a second, and a launch that ends between two looks is not shown.
 lose_the_data()
 """
 
