@@ -10,7 +10,7 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "targets"), str(HERE.parent / "client_python")]
+sys.path += [str(HERE.parent / "targets"), str(HERE.parent / "client_python")]
 
 import meaning  # noqa: E402
 import random_plans  # noqa: E402

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "client_python"), str(HERE.parent / "system")]
+sys.path += [str(HERE.parent / "client_python"), str(HERE.parent / "system")]
 
 from framework_job import long  # noqa: E402
 from installation import ROOT, TRIMTAB, Installation, free_port, wait_until  # noqa: E402
