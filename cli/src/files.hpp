@@ -14,8 +14,8 @@ namespace trimtab::cli {
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 // Nothing, or a plain file: a file that is renamed over a device, a pipe or a link would destroy it.
 [[nodiscard]] bool may_be_replaced(const std::string& path);
-// Writes a neighbour and renames it over `path`, so that a reader never sees half a file. A device, a pipe or a link stays what it
-// is and is written to. Failure is kUnavailable.
+// Writes a neighbour and renames it over `path`, so that a reader never sees half a file. A device, a pipe or a link
+// stays what it is and is written to. Failure is kUnavailable.
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content);
 // The same, readable by its owner alone from the first byte on, and on the disk when it returns.
 [[nodiscard]] Status write_private_file(const std::string& path, std::string_view content);

@@ -165,7 +165,7 @@ std::string shell_line(const std::vector<std::string>& arguments) {
 }
 
 // As many devices as the plan names: the rules that no cluster decides.
-Cluster devices_of(const Plan& plan) {
+Cluster cluster_of(const Plan& plan) {
   std::int32_t most = 0;
   for (const Stage& stage : plan.stages) {
     for (const std::int32_t device : stage.devices) most = std::max(most, device + 1);
@@ -184,7 +184,7 @@ Result<ExportedPlan> exported(const Arguments& arguments) {
                      "' counts layers, which model.json tells; add --model model.json");
   }
   TRIMTAB_TRY(const Model model, read_model(arguments.model));
-  const std::vector<std::string> broken = tuner::validate(plan, model, devices_of(plan));
+  const std::vector<std::string> broken = tuner::validate(plan, model, cluster_of(plan));
   if (!broken.empty()) return bad_input(rules_text(arguments.file, broken));
   auto result = trimtab::export_plan(plan, model, arguments.to);
   if (!result.ok()) return wrap(arguments.file, result.error());

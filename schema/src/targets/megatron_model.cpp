@@ -251,6 +251,20 @@ Status read_ends(const Options& options, GptSizes& sizes) {
   return {};
 }
 
+// "fp8-hybrid-delayed": what products are computed in, and how it is scaled; empty: in the model's own type.
+Result<std::string> recipe_of(const Options& options) {
+  if (options.contains("fp8-format")) {
+    TRIMTAB_TRY(const std::string format, word(options, "fp8-format", "", {"e4m3", "hybrid"}));
+    TRIMTAB_TRY(const std::string recipe,
+                word(options, "fp8-recipe", "delayed", {"tensorwise", "delayed", "mxfp8", "blockwise", "custom"}));
+    return "fp8-" + format + "-" + recipe;
+  }
+  if (!options.contains("fp4-format")) return std::string();
+  TRIMTAB_TRY(const std::string format, word(options, "fp4-format", "", {"e2m1"}));
+  TRIMTAB_TRY(const std::string recipe, word(options, "fp4-recipe", "nvfp4", {"nvfp4", "custom"}));
+  return "fp4-" + format + "-" + recipe;
+}
+
 Status read_numerics(const Options& options, GptSizes& sizes) {
   TRIMTAB_TRY(const std::string norm, word(options, "normalization", "LayerNorm", {"LayerNorm", "RMSNorm"}));
   sizes.rms = norm == "RMSNorm";
@@ -260,14 +274,7 @@ Status read_numerics(const Options& options, GptSizes& sizes) {
   const bool bf16 = options.contains("bf16");
   if (bf16 && options.contains("fp16")) return bad_input("--fp16 and --bf16: expected one of them, found both");
   sizes.half = bf16 || options.contains("fp16");
-  for (const std::string kind : {"fp8", "fp4"}) {
-    if (!options.contains(kind + "-format")) continue;
-    const auto said = [&](const std::string& what, const std::string& fallback) {
-      const auto found = options.find(kind + "-" + what);
-      return found == options.end() || found->second.empty() ? fallback : found->second.front();
-    };
-    sizes.recipe = kind + "-" + said("format", "") + "-" + said("recipe", kind == "fp8" ? "delayed" : "nvfp4");
-  }
+  TRIMTAB_TRY(sizes.recipe, recipe_of(options));
   if (sizes.half) sizes.dtype = bf16 ? "bfloat16" : "float16";
   return {};
 }

@@ -6,21 +6,17 @@
 #include <sstream>
 #include <string>
 
+#include "schema/megatron_plan.hpp"
+
 namespace trimtab {
 
 namespace {
 
-// What a plan says.
+// What a plan says, too: of older releases, and beside megatron_plan_options().
 constexpr const char* kPlan = R"(
-account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split activations-checkpoint-method batch-size
-checkpoint-activations checkpoint-num-layers context-parallel-size data-parallel-sharding-strategy ddp-bucket-size
-ddp-num-buckets decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers decrease-batch-size-if-needed
-distribute-checkpointed-activations micro-batch-size model-parallel-size num-distributed-optimizer-instances
-num-layers-per-virtual-pipeline-stage num-virtual-stages-per-pipeline-rank optimizer-cpu-offload
-optimizer-offload-fraction overlap-grad-reduce overlap-param-gather pipeline-model-parallel-layout
-pipeline-model-parallel-size rampup-batch-size recompute-activations recompute-granularity recompute-method
-recompute-modules recompute-num-layers sequence-parallel step-batch-size-schedule use-distributed-optimizer
-use-megatron-fsdp use-torch-fsdp2 use-tp-pp-dp-mapping virtual-pipeline-model-parallel-size)";
+activations-checkpoint-method batch-size checkpoint-activations checkpoint-num-layers decrease-batch-size-if-needed
+distribute-checkpointed-activations model-parallel-size step-batch-size-schedule
+virtual-pipeline-model-parallel-size)";
 
 // How long, how fast and from which numbers it learns, and what it is tested on.
 constexpr const char* kTraining = R"(
@@ -186,6 +182,7 @@ Names names_in(std::initializer_list<const char*> texts) {
 }  // namespace
 
 MegatronRole role_of(std::string_view option) {
+  if (std::ranges::count(megatron_plan_options(), option) > 0) return MegatronRole::kNeutral;
   static const Names neutral = names_in({kPlan, kTraining, kShape, kFiles, kWatching, kProcesses, kOfOthers});
   static const Names how_it_runs = names_in({kHowItRuns});
   if (how_it_runs.contains(option)) return MegatronRole::kHowItRuns;

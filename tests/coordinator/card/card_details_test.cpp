@@ -44,20 +44,7 @@ api::LiveRank on_device(double computation, double idle, double kernel_us) {
 }
 
 CardFold device_job(double computation, double idle, double kernel_us, const api::RankFacts& facts) {
-  CardFold fold("device", 2);
-  for (std::int32_t rank = 0; rank < 2; ++rank) {
-    fold.facts(rank, facts);
-    for (std::int64_t step = 0; step < 30; ++step) {
-      CardStep one;
-      one.step = step;
-      one.wall_ns = 100'000'000;
-      one.count = 8;
-      one.tokens = 8 * 1024;
-      fold.step(rank, one);
-    }
-    for (int i = 0; i < 10; ++i) fold.activity(rank, on_device(computation, idle, kernel_us));
-  }
-  return fold;
+  return on_two_devices(facts, on_device(computation, idle, kernel_us));
 }
 
 }  // namespace

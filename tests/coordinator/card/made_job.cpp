@@ -165,6 +165,23 @@ CardFold folded(const MadeJob& job) {
   return fold;
 }
 
+CardFold on_two_devices(const api::RankFacts& facts, const api::LiveRank& look) {
+  CardFold fold("device", 2);
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    fold.facts(rank, facts);
+    for (std::int64_t step = 0; step < 30; ++step) {
+      CardStep one;
+      one.step = step;
+      one.wall_ns = 100'000'000;
+      one.count = 8;
+      one.tokens = 8 * 1024;
+      fold.step(rank, one);
+    }
+    for (int i = 0; i < 10; ++i) fold.activity(rank, look);
+  }
+  return fold;
+}
+
 api::Card card_of(const MadeJob& job) {
   return folded(job).card();
 }

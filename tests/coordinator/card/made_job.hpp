@@ -29,6 +29,8 @@ struct MadeJob {
 // Of these kinds at random: 2 to 4 ranks, 30 to 400 steps, a calm or a busy machine.
 [[nodiscard]] MadeJob random_job(std::uint64_t seed, Fault fault);
 [[nodiscard]] coordinator::CardFold folded(const MadeJob& job);
+// Two ranks of steps of 100 ms, 8 samples and 8 x 1024 tokens, whose agents say this of their devices.
+[[nodiscard]] coordinator::CardFold on_two_devices(const api::RankFacts& facts, const api::LiveRank& look);
 [[nodiscard]] api::Card card_of(const MadeJob& job);
 // "slow_rank 1"; "none" where there is no finding.
 [[nodiscard]] std::string first_finding(const api::Card& card);
