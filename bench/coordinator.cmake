@@ -2,6 +2,11 @@ add_executable(bench_coordinator coordinator_bench.cpp)
 target_include_directories(bench_coordinator PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
 target_link_libraries(bench_coordinator PRIVATE coordinator benchmark::benchmark_main trimtab_warnings)
 
+# bench/results/noise_and_drift.md.
+add_executable(noise_and_drift drift/noise_and_drift.cpp)
+target_include_directories(noise_and_drift PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
+target_link_libraries(noise_and_drift PRIVATE tuning trimtab_warnings)
+
 # One coordinator process under the load of many agents: agents_load --help.
 set(agents_load_dir ${CMAKE_CURRENT_LIST_DIR}/agents_load)
 add_executable(agents_load)
@@ -18,3 +23,9 @@ if(TRIMTAB_TESTS)
     --most-growth-mib 20)
   set_tests_properties(agents_load PROPERTIES TIMEOUT 120)
 endif()
+
+# Jobs with knobs of their own for bench/own_knobs/beside_optuna.py.
+add_executable(own_knob_jobs own_knobs/own_knob_jobs.cpp ${PROJECT_SOURCE_DIR}/tests/coordinator/fake_world.cpp
+                             ${PROJECT_SOURCE_DIR}/tests/coordinator/transcripts/handled.cpp)
+target_include_directories(own_knob_jobs PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(own_knob_jobs PRIVATE coordinator nlohmann_json::nlohmann_json trimtab_warnings)

@@ -55,7 +55,12 @@ foreach(name h3t_table h3t_documents)
 endforeach()
 
 # `unified` beside every other strategy, and what each family of knobs brings it.
-add_executable(unified_table unified_table.cpp unified_rows.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp
+add_executable(unified_table unified/unified_table.cpp unified/unified_rows.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp
                              ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
 target_link_libraries(unified_table PRIVATE tuner papers schema_published trimtab_warnings)
 target_compile_definitions(unified_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
+# Two fingerprints: measuring all, or probes and what near hardware knows.
+add_executable(near_hardware costs/near_hardware.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
+target_link_libraries(near_hardware PRIVATE tuner trimtab_warnings)
+target_include_directories(near_hardware PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)

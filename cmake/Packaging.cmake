@@ -15,6 +15,9 @@ endif()
 install(DIRECTORY client/include/trimtab DESTINATION include COMPONENT trimtab)
 install(DIRECTORY client/python/trimtab DESTINATION lib/python3/dist-packages COMPONENT trimtab
         FILES_MATCHING PATTERN "*.py")
+# What trimtab.megatron_benchmark runs.
+install(DIRECTORY trainer/ DESTINATION lib/python3/dist-packages/trimtab/reference_trainer COMPONENT trimtab
+        FILES_MATCHING PATTERN "*.py")
 # What a watched job's PYTHONPATH begins with: a folder that holds nothing else, or the system's packages would hide those of a user's
 # virtual environment.
 install(DIRECTORY client/python/watch_hook DESTINATION lib/trimtab/python COMPONENT trimtab FILES_MATCHING PATTERN "*.py")

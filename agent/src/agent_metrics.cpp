@@ -62,6 +62,15 @@ void Agent::Implementation::append_process(std::vector<net::Metric>& all) const 
     databases += bytes_on_disk(configuration.state + file).value_or(0);
   }
   add_gauge(all, "database_bytes", "The agent's databases on disk, with their logs.", databases);
+  for (const StorageWatch::Seen& one : storage.all()) {
+    const std::string of = net::labels({{"database", one.name}});
+    add_gauge(all, "database_out_of_place",
+              "1 while a database stores nothing, since its file was removed or replaced.",
+              !one.health.out_of_place.empty(), of);
+    add_gauge(all, "database_set_apart",
+              "Rows, and parts of tables, that could not be read when a database was opened.", one.health.set_apart,
+              of);
+  }
   add_gauge(all, "loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count());
   if (const auto self = host::read_process_facts("/", ::getpid()); self.ok()) {
     add_gauge(all, "resident_bytes", "The agent's own memory.", self->resident_bytes);

@@ -57,6 +57,9 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
       fingerprint_json(to_json(facts.fingerprint)),
       state(std::move(opened)),
       random(seed),
+      storage([](bool well, const std::string& line) {
+        spdlog::log(well ? spdlog::level::info : spdlog::level::err, "{}", line);
+      }),
       kill_switch(kill_switch_path(chosen.state)),
       news([this](const wire::FromAgent& message) { return conversation.send(message); }),
       ranks(loop, RankLedger(state.database), chosen.state,
@@ -152,6 +155,8 @@ Status Agent::Implementation::open() {
   TRIMTAB_TRY(auto store, CostStore::open(state.database, configuration.state + "/costs.db", state.instance,
                                           configuration.spool_limit, send_costs));
   costs.emplace(std::move(store));
+  storage.add("state", [this] { return state.database.look_after(); });
+  storage.add("costs", [this] { return costs->look_after_costs(); });
   if (const std::uint64_t aside = costs->spool().aside(); aside > 0) {
     spdlog::warn(
         "{} batches of costs in the spool cannot be read by this release: they are kept aside in agent.db until one "
@@ -224,6 +229,7 @@ void Agent::Implementation::reload(bool in_any_case) {
     spdlog::error("the certificates stay as they were: {}", fresh.error().message);
   } else if (*fresh) {
     spdlog::info("the certificates have been read again");
+    link.judge_again();
   }
   tell_certificate_ends();
 }
@@ -256,6 +262,7 @@ void Agent::Implementation::flush_costs() {
   rings.take(collected, others.disturbed());
   collected.flush(
       [this](const CostOrigin& origin, const std::vector<Cost>& part) { return costs->store(origin, part); });
+  if (collected.empty()) rings.kept();
   report_storage();
 }
 
@@ -326,6 +333,7 @@ void Agent::Implementation::look_after() {
   } else if (clock.monotonic() >= next_look) {
     look_at_others();
   }
+  storage.tick();
   flush_costs();
   report_sources();
   follow_fingerprint();

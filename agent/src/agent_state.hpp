@@ -14,6 +14,7 @@
 #include "node/others_use.hpp"
 #include "node/own_use.hpp"
 #include "ranks/signs_of_life.hpp"
+#include "schema/storage/storage_watch.hpp"
 
 namespace trimtab::agent {
 
@@ -82,6 +83,7 @@ struct Agent::Implementation {
   AgentDatabase state;
   Random random;
   std::optional<CostStore> costs;
+  StorageWatch storage;
   CostCollection collected;
   KillSwitch kill_switch;
   RankNews news;

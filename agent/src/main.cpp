@@ -7,11 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "agent/agent.hpp"
 #include "net/daemon.hpp"
+#include "net/granting_file.hpp"
 #include "processes/child_process.hpp"
 
 namespace {
@@ -32,9 +31,10 @@ Result<Configuration> load(const std::string& given, const std::map<std::string,
   constexpr const char* kDefaultFile = "/etc/trimtab/agent.toml";
   const std::string name = !given.empty() ? given : std::filesystem::exists(kDefaultFile) ? kDefaultFile : "";
   if (!name.empty()) {
-    std::ifstream stream(name, std::ios::binary);
-    if (!stream) return bad_input("couldn't read the configuration file " + name);
-    file = {name, {std::istreambuf_iterator<char>(stream), {}}};
+    auto text = net::read_granting_file(name);
+    if (!text.ok() && text.error().kind == ErrorKind::kBadInput) return text.error();
+    if (!text.ok()) return bad_input("couldn't read the configuration file " + name);
+    file = {name, std::move(text).value()};
   }
   return configure(default_configuration(::geteuid() == 0, variables, host_name()), file, variables, flags);
 }

@@ -21,7 +21,7 @@ Result<Budget> parse_budget(std::string_view text) {
 }
 
 Result<std::uint64_t> parse_count(const std::string& flag, std::string_view text) {
-  if (const auto value = number_in<std::uint64_t>(text)) return *value;
+  if (const auto value = parse_number<std::uint64_t>(text)) return *value;
   return bad_input(flag + ": expected a whole number, but found '" + std::string(text) + "'");
 }
 

@@ -3,7 +3,6 @@
 // Words of a command line: numbers, budgets ("2s", "100000ev"), choices, and the known word that somebody probably
 // meant. Pure.
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/numbers.hpp"
 #include "base/result.hpp"
 
 namespace trimtab::cli {
@@ -21,14 +21,6 @@ struct Budget {
 };
 
 [[nodiscard]] Result<Budget> parse_budget(std::string_view text);
-
-// The number that the whole text is; nothing where it is none, or too large for its type.
-template <typename Number>
-[[nodiscard]] std::optional<Number> number_in(std::string_view text) {
-  Number value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 // "--seed 7": a whole number without sign. The error names the flag.
 [[nodiscard]] Result<std::uint64_t> parse_count(const std::string& flag, std::string_view text);

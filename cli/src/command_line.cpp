@@ -13,13 +13,14 @@ namespace trimtab::cli {
 
 namespace {
 
-constexpr std::array<AddVerb, 26> kVerbs{
-    add_run,         add_attach, add_up,   add_down,   add_profile, add_tune, add_simulate,   add_search, add_model,
-    add_evaluate,    add_plan,   add_db,   add_status, add_top,     add_card, add_trials,     add_job,    add_audit,
-    add_kill_switch, add_trace,  add_cert, add_token,  add_doctor,  add_init, add_completion, add_keep};
+constexpr std::array<AddVerb, 28> kVerbs{
+    add_run,    add_attach,  add_up,       add_down,     add_profile, add_tune,       add_simulate,
+    add_search, add_model,   add_evaluate, add_plan,     add_db,      add_status,     add_top,
+    add_card,   add_explain, add_trials,   add_incident, add_job,     add_audit,      add_kill_switch,
+    add_trace,  add_cert,    add_token,    add_doctor,   add_init,    add_completion, add_keep};
 
 // Their "--" begins a command that is not ours to read: no word of it may be taken for an option or a list.
-constexpr std::array<std::string_view, 4> kWithCommand{"run", "init", "model extract", "plan import"};
+constexpr std::array<std::string_view, 5> kWithCommand{"run", "init", "tune", "model extract", "plan import"};
 
 bool takes_command(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return false;

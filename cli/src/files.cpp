@@ -1,5 +1,6 @@
 #include "files.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,16 +11,28 @@
 #include <iterator>
 #include <system_error>
 
+#include "base/units.hpp"
 #include "schema/durable_file.hpp"
 
 namespace trimtab::cli {
+
+namespace {
+
+constexpr Bytes kMostRead = Bytes{1} << 30;  // a device or a pipe may never end
+
+}  // namespace
 
 Result<std::string> read_file(const std::string& path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure)) return bad_input(path + ": expected a file, but it is a directory");
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return bad_input("cannot read " + path + ": " + std::strerror(errno));
-  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::string piece(std::size_t{1} << 20, '\0');
+  while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())) || stream.gcount() > 0) {
+    text.append(piece, 0, static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > kMostRead) return bad_input(path + ": expected a file of at most " + format_bytes(kMostRead));
+  }
   if (stream.bad()) return bad_input("cannot read " + path + ": " + std::strerror(errno));
   return text;
 }
@@ -56,6 +69,18 @@ Status write_file(const std::string& path, std::string_view content) {
 
 Status write_private_file(const std::string& path, std::string_view content) {
   return write_durably(path, content, 0600);
+}
+
+Status write_shared_file(const std::string& path, std::string_view content, mode_t mode) {
+  struct stat before {};
+  const bool was_there = ::stat(path.c_str(), &before) == 0;
+  const mode_t kept = was_there ? before.st_mode & 0777U : mode;
+  TRIMTAB_TRY_STATUS(write_durably(path, content, kept));
+  const bool owned = !was_there || ::chown(path.c_str(), before.st_uid, before.st_gid) == 0;
+  if (owned && ::chmod(path.c_str(), kept) == 0) return {};
+  return unavailable(path +
+                     " is written, but its owner and mode could not be kept, so that a daemon may not read it: " +
+                     std::strerror(errno));
 }
 
 Status make_private_directory(const std::string& path) {

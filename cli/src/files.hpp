@@ -2,6 +2,8 @@
 
 // Whole files, with errors that name the file and the cause, and what else verbs do to files.
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +21,9 @@ namespace trimtab::cli {
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content);
 // The same, readable by its owner alone from the first byte on, and on the disk when it returns.
 [[nodiscard]] Status write_private_file(const std::string& path, std::string_view content);
+// The same of a file that a daemon of another user may read: it keeps its owner, group and mode. A new one has `mode`,
+// whatever this process's mask.
+[[nodiscard]] Status write_shared_file(const std::string& path, std::string_view content, mode_t mode);
 // Where it was not there before, for its owner alone.
 [[nodiscard]] Status make_private_directory(const std::string& path);
 [[nodiscard]] Status make_directories(const std::string& path);

@@ -1,12 +1,12 @@
 #pragma once
 
-// Text for people at a terminal: tables with columns padded to their widest cell, lists, and what may not reach it.
-// Pure.
+// Text for people at a terminal: tables with columns padded to their widest cell, and what may not reach it. Pure.
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/text_parts.hpp"
 
 namespace trimtab::cli {
 
@@ -44,13 +44,5 @@ class TextTable {
 [[nodiscard]] std::string printable(std::string_view text);
 // The same of text of several lines, which stay lines: those after the first stand two spaces in.
 [[nodiscard]] std::string printable_lines(std::string_view text);
-
-// "a, b": what `text_of` makes of each.
-template <typename List, typename TextOf = std::identity>
-[[nodiscard]] std::string joined(const List& list, std::string_view between = ", ", TextOf text_of = {}) {
-  std::string text;
-  for (const auto& one : list) (text += text.empty() ? "" : between) += std::invoke(text_of, one);
-  return text;
-}
 
 }  // namespace trimtab::cli

@@ -9,7 +9,9 @@
 #include <fstream>
 #include <utility>
 
+#include "accounts.hpp"
 #include "agents/agents.hpp"
+#include "api/answer_worker.hpp"
 #include "api/api.hpp"
 #include "jobs/retention.hpp"
 #include "jobs/search_worker.hpp"
@@ -81,6 +83,14 @@ Result<std::unique_ptr<net::TokenFile>> load_tokens(const Settings& settings) {
   return net::TokenFile::load(settings.tokens);
 }
 
+Result<std::unique_ptr<net::DenyFile>> load_denied(const Settings& settings, const std::string& directory) {
+  if (!settings.deny_list.empty() && ::access(settings.deny_list.c_str(), F_OK) != 0) {
+    return bad_input("deny_list names " + settings.deny_list + ", which is not there: make an empty one (touch " +
+                     settings.deny_list + "), or correct the name");
+  }
+  return net::DenyFile::load(or_else(settings.deny_list, directory + "/denied"));
+}
+
 // Written aside and renamed, so that who waits for the file never reads half a number.
 Status write_port_file(const std::string& path, std::uint16_t port) {
   if (path.empty()) return {};
@@ -97,11 +107,11 @@ Status write_port_file(const std::string& path, std::uint16_t port) {
 struct Running final : Daemon {
   Running(net::EventLoop& event_loop, const Clock& time, StateStore state, CostDatabase database,
           const Settings& settings, const std::string& directory, std::shared_ptr<net::Credentials> certificates,
-          std::unique_ptr<net::TokenFile> tokens)
+          std::unique_ptr<net::TokenFile> tokens, std::unique_ptr<net::DenyFile> denied)
       : loop(event_loop),
         clock(time),
         tls(std::move(certificates)),
-        access(tls != nullptr, std::move(tokens)),
+        access(tls != nullptr, std::move(tokens), std::move(denied)),
         store(std::move(state)),
         costs(std::move(database)),
         members(time, settings.node_timeout),
@@ -116,26 +126,34 @@ struct Running final : Daemon {
                  [this](const std::string& node, const wire::ToAgent& message) { return agents.send(node, message); },
                  {}},
         jobs(services.for_jobs),
-        agents(services, jobs,
-               {[this](std::uint64_t peer, std::string frame) {
-                  loop.assert_on_loop();
-                  return server && server->send(peer, std::move(frame));
-                },
-                [this](std::uint64_t peer) {
-                  if (server) server->close(peer);
-                },
-                [this](std::uint64_t peer, const std::string& node, const std::string& tenant) {
-                  return access.check_node({server->identity(peer), server->token(peer)}, node, tenant);
-                },
-                [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
-                [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
-                [this](std::uint64_t peer) {
-                  if (server) server->introduced(peer);
-                },
-                [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); }}),
+        agents(
+            services, jobs,
+            {[this](std::uint64_t peer, std::string frame) {
+               loop.assert_on_loop();
+               return server && server->send(peer, std::move(frame));
+             },
+             [this](std::uint64_t peer) {
+               if (server) server->close(peer);
+             },
+             [this](std::uint64_t peer, const std::string& node, const std::string& tenant) {
+               return check_node(peer, node, tenant);
+             },
+             [this] { commit_timer = loop.after(kCommitDelay, [this] { agents.commit(); }); },
+             [this](std::uint64_t peer) { return server ? server->received_bytes(peer) : 0; },
+             [this](std::uint64_t peer) {
+               if (server) server->introduced(peer);
+             },
+             [this](std::uint64_t peer) { return server ? server->addresses(peer) : net::PeerAddresses(); },
+             [this](std::uint64_t peer) { return server ? access.agent_owner(server->token(peer)) : std::string(); }}),
         api(services, jobs, access, settings.max_request_rate),
-        retention(services.for_jobs, jobs) {
+        retention(services.for_jobs, jobs),
+        answers(event_loop) {
+    members.ask_of_owners([this](const std::string& owner) { return access.has_agent_owner(owner); });
     services.tls = tls;
+    services.storage.add("state", [this] { return store.look_after(); });
+    services.storage.add("costs", [this] { return costs.look_after(); });
+    services.answers = &answers;
+    services.taken = [this] { return server ? server->taken() : net::Server::Taken(); };
     services.own_use = std::make_unique<OwnUseWatch>(
         settings.budgets, time, [this] { return own_use(); },
         [](const std::string& line) { spdlog::warn("{}", line); });
@@ -156,6 +174,12 @@ struct Running final : Daemon {
     options.max_rate = {settings.max_message_rate,
                         static_cast<std::uint64_t>(std::max(settings.max_byte_rate, settings.max_frame))};
     options.max_connections = settings.max_connections;
+    const Shares shares = shares_of(settings.accounted_memory());
+    options.bodies = shares.bodies;
+    options.answers = shares.answers;
+    options.half_frames = shares.half_frames;
+    options.unknown_half_frames = shares.unknown_half_frames;
+    options.all_queued_bytes = shares.queues;
     options.introduction_timeout = kHelloTime;
     options.idle_timeout = settings.request_time;
     net::ServerHandlers handlers;
@@ -205,7 +229,45 @@ struct Running final : Daemon {
     tell_certificate_ends();
     const auto tokens = access.reload(in_any_case);
     tell("tokens", tokens);
-    if (tokens.ok() && *tokens) agents.check_nodes();
+    const auto denied = access.reload_denied(in_any_case);
+    tell("names on the deny list", denied);
+    reload_site(in_any_case);
+    const auto news = [](const Result<bool>& fresh) { return fresh.ok() && *fresh; };
+    judge_links(news(tokens) || news(denied));
+    if (news(tokens)) agents.check_nodes();
+  }
+
+  // Jobs that run are judged by it at their next tick.
+  void reload_site(bool in_any_case) {
+    Settings& settings = services.settings;
+    if (settings.site_policy.empty()) return;
+    auto site = load_site_policy(settings.site_policy);
+    const std::string problem = site.ok() ? "" : site.error().message;
+    if (const bool is_new = std::exchange(site_problem, problem) != problem; !site.ok()) {
+      if (is_new || in_any_case) spdlog::error("the site's policy stays as it was: {}", problem);
+      return;
+    }
+    const std::string before = describe(settings.site);
+    settings.site = std::move(site).value();
+    if (const std::string now = describe(settings.site); now != before) spdlog::warn("the site's policy: {}", now);
+  }
+
+  // What let it in may have gone since.
+  [[nodiscard]] Result<std::string> check_node(net::PeerId peer, const std::string& node, const std::string& tenant) {
+    const Access::AgentProof proof{server->identity(peer), server->token(peer)};
+    if (const std::string objection = server->objection(peer); !objection.empty()) return no(objection);
+    if (const auto why = access.revoked(proof)) return no(*why);
+    return access.check_node(proof, node, tenant);
+  }
+
+  // Every agent's link that is open, by what it has shown: other authorities may be trusted now, other tokens known.
+  // HTTP requests are judged one by one.
+  void judge_links(bool other_names) {
+    for (const net::PeerId peer : server->peers()) {
+      const std::string objection = server->objection(peer);
+      const auto why = other_names ? access.revoked({server->identity(peer), server->token(peer)}) : std::nullopt;
+      if (!objection.empty() || why) agents.revoke(peer, objection.empty() ? *why : objection);
+    }
   }
 
   void tell_certificate_ends() {
@@ -224,6 +286,7 @@ struct Running final : Daemon {
     }
     last_tick = now;
     services.own_use->tick();
+    services.storage.tick();
     agents.tick();
     jobs.tick();
     retention.tick();
@@ -262,29 +325,38 @@ struct Running final : Daemon {
   Agents agents;
   Api api;
   Retention retention;
+  AnswerWorker answers;  // asks for what is above
   std::unique_ptr<net::Server> server;
   net::EventLoop::Timer timer;
   net::EventLoop::Timer reload_timer;
   net::EventLoop::Timer commit_timer;
+  std::string site_problem;  // why the file of the site's policy could not be used last
   Nanoseconds last_tick{0};
   bool is_up = false;  // as a whole
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock& clock, const Settings& settings) {
+void say_of_storage(bool well, const std::string& line) {
+  spdlog::log(well ? spdlog::level::info : spdlog::level::err, "{}", line);
+}
+
+Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock& clock, const Settings& given) {
+  Settings settings = given;
   hand_over_protobuf_log([](const std::string& line) { spdlog::debug("{}", line); });
   TRIMTAB_TRY_STATUS(check_settings(settings));
+  TRIMTAB_TRY(settings.site, load_site_policy(settings.site_policy));
   TRIMTAB_TRY(auto credentials, load_credentials(settings, clock));
   TRIMTAB_TRY(auto tokens, load_tokens(settings));
   TRIMTAB_TRY(const std::string directory, make_state_directory(settings));
+  TRIMTAB_TRY(auto denied, load_denied(settings, directory));
   TRIMTAB_TRY(StateStore store, StateStore::open(or_else(settings.state_database, directory + "/coordinator.db")));
   TRIMTAB_TRY(CostDatabase costs,
               CostDatabase::open(or_else(settings.cost_database, directory + "/costs.db"), OpenMode::kCreate));
   say_backup(store.name(), store.backup());
   say_backup(costs.name(), costs.backup());
   auto inside = std::make_unique<Running>(loop, clock, std::move(store), std::move(costs), settings, directory,
-                                          std::move(credentials), std::move(tokens));
+                                          std::move(credentials), std::move(tokens), std::move(denied));
   inside->services.own_use->tick();  // before the first costs come
   TRIMTAB_TRY_STATUS(inside->listen());
   TRIMTAB_TRY_STATUS(inside->jobs.restore());

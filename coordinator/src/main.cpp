@@ -6,15 +6,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "accounts.hpp"
 #include "coordinator/daemon.hpp"
 #include "coordinator/settings.hpp"
 #include "net/daemon.hpp"
+#include "net/granting_file.hpp"
 
 namespace {
 
@@ -30,10 +30,10 @@ std::optional<std::string> environment(const std::string& name) {
 
 Status apply_file(Settings& settings, const std::string& path) {
   if (path.empty()) return {};
-  std::ifstream file(path);
-  if (!file) return bad_input("the configuration file " + path + " cannot be opened");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return coordinator_settings().set_from_toml(settings, text, path);
+  const auto text = net::read_granting_file(path);
+  if (!text.ok() && text.error().kind == ErrorKind::kBadInput) return text.error();
+  if (!text.ok()) return bad_input("the configuration file " + path + " cannot be opened");
+  return coordinator_settings().set_from_toml(settings, *text, path);
 }
 
 Result<Settings> read_settings(const std::string& config, const std::map<std::string, std::string>& flags) {
@@ -46,23 +46,26 @@ Result<Settings> read_settings(const std::string& config, const std::map<std::st
   return settings;
 }
 
-void allow_connections(std::uint32_t connections) {
-  constexpr std::uint64_t kOthers = 64;
-  const std::uint64_t wanted = connections + kOthers;
-  const std::uint64_t allowed = net::allow_descriptors(wanted);
-  if (allowed >= wanted) return;
+// Connections beyond the descriptors that there are would keep out those that give way to nobody.
+void fit_connections(Settings& settings) {
+  const std::uint64_t allowed = net::allow_descriptors(settings.max_connections + kOtherDescriptors);
+  const std::uint32_t fitting = connections_within(settings.max_connections, allowed);
+  if (fitting == settings.max_connections) return;
   spdlog::warn(
-      "max_connections is {}, but this process may have {} files open: raise its limit (ulimit -Hn, LimitNOFILE)",
-      connections, allowed);
+      "max_connections is {}, but this process may have {} files open: {} connections are taken at a time. Raise its "
+      "limit (ulimit -Hn, LimitNOFILE)",
+      settings.max_connections, allowed, fitting);
+  settings.max_connections = fitting;
 }
 
-int run(const Settings& settings, const net::ServiceVariables& manager) {
+int run(Settings settings, const net::ServiceVariables& manager) {
   ::umask(S_IRWXG | S_IRWXO);  // its databases name jobs, plans and commands
   const auto log = net::open_log_file(settings.log_file, settings.log_limit);
   if (!log.ok()) return net::report(kProgram, log.error());
   spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
   spdlog::set_level(spdlog::level::from_str(settings.log_level));
-  allow_connections(settings.max_connections);
+  fit_connections(settings);
+  settings.system_memory = system_memory_limit();
   const SystemClock clock;
   const Status ended = net::run_daemon(
       manager, *log, [&](net::EventLoop& loop) { return Daemon::start(loop, clock, settings); },

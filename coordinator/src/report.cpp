@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "schema/api/report.hpp"
+#include "tuning/search/told_near.hpp"
 #include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
@@ -101,6 +102,7 @@ api::Drift document_of(const Drift& drift) {
                       .by_look = drift.by_look,
                       .during = drift.during,
                       .what = drift.what,
+                      .confidence = drift.confidence,
                       .stale = drift.stale,
                       .trials_before = said(drift.trials_before),
                       .gained_before = std::nullopt};
@@ -110,16 +112,18 @@ api::Drift document_of(const Drift& drift) {
   return document;
 }
 
-// The final comparison, where there was one; the same plan twice is a ratio of exactly 1.
+// The final comparison, where there was one, else what trials have measured of these two plans; the same plan twice is
+// a ratio of exactly 1.
 api::Ratio speedup_of(const TuningState& state) {
-  const bool kept_initial = state.incumbent.hash == state.initial.hash;
-  return document_of(kept_initial || !state.compared ? Ratio{} : state.final_ratio);
+  const auto gain = gained(state);
+  const bool is_of_both = gain && state.incumbent.hash != state.initial.hash && state.compares_initial();
+  return document_of(is_of_both ? gain->ratio : Ratio{});
 }
 
 // What tuning again has gained since the machine changed last.
 std::optional<api::Ratio> retuned_of(const TuningState& state) {
   const auto gain = was_tuned_again(state) ? gained(state) : std::nullopt;
-  return gain ? std::optional(document_of(*gain)) : std::nullopt;
+  return gain ? std::optional(document_of(gain->ratio)) : std::nullopt;
 }
 
 // The mean relative error of predictions, as trials found them and before any calibration: over measured trials, each
@@ -129,13 +133,13 @@ api::PredictionError prediction_error(const TuningState& state) {
   double after = 0;
   std::int64_t plans = 0;
   for (const Trial& trial : state.trials) {
-    if (trial.measured.steps == 0 || !trial.predicted.priced()) continue;
+    if (trial.measured.steps == 0 || !trial.predicted.by_model()) continue;
     before += std::abs(trial.predicted.raw_ms / trial.measured.mean_ms - 1);
     after += std::abs(trial.predicted.mean_ms / trial.measured.mean_ms - 1);
     ++plans;
   }
   if (plans > 0) return {before / static_cast<double>(plans), after / static_cast<double>(plans), plans};
-  if (state.initial_measured.steps == 0 || !state.initial_predicted.priced()) return {0, 0, 0};
+  if (state.initial_measured.steps == 0 || !state.initial_predicted.by_model()) return {0, 0, 0};
   before = std::abs(state.initial_predicted.raw_ms / state.initial_measured.mean_ms - 1);
   return {before, before, 1};
 }
@@ -185,12 +189,14 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
                                compared ? state.final_adopted : state.incumbent_measured);
   report.speedup = speedup_of(state);
   report.compared = compared;
+  report.gain = gain_of(state);
   report.retuned = retuned_of(state);
   report.loss = loss_check(state);
   report.prediction_error = prediction_error(state);
   report.profiled = {profiling.costs_wanted - std::min(profiling.costs_missing, profiling.costs_wanted),
-                     profiling.costs_reused, profiling.costs_missing,
+                     profiling.costs_reused, profiling.near.taken_over, profiling.costs_missing,
                      static_cast<double>(profiling.profiling_ns) / 1e9};
+  report.taken_over = taken_over_of(profiling.near);
   report.seconds = seconds_between(state.begun_wall_ns, std::max(state.finished_wall_ns, state.tuned_wall_ns));
   report.tuning_seconds = seconds_between(state.begun_wall_ns, state.tuned_wall_ns);
   report.conclusion = state.conclusion;
@@ -202,7 +208,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
   const auto timelines = api::parse<api::Timelines>(timelines_json);
   if (timelines.ok()) report.timeline = *timelines;
   report.calibration.json = state.calibration_json;
-  report.cluster.json = state.cluster_json;
+  report.cluster.json = state.cluster.json;
   report.launches = state.launch;
   add_lists(state, steps, earlier, report);
   return api::to_json(report);
@@ -214,6 +220,20 @@ std::vector<api::TrialStage> trial_stages(const Trial& trial) {
     stages[s] = {terms_of(trial.predicted_terms, s), terms_of(trial.measured_terms, s)};
   }
   return stages;
+}
+
+std::optional<api::Gain> gain_of(const TuningState& state) {
+  return document_of(told_gain(state));
+}
+
+std::optional<api::Gain> document_of(const std::optional<ToldGain>& told) {
+  if (!told) return std::nullopt;
+  api::Gain gain;
+  static_cast<api::Ratio&>(gain) = document_of(told->ratio);
+  gain.by = told->by;
+  gain.trials.assign(told->trials.begin(), told->trials.end());
+  gain.until_step = told->until_step;
+  return gain;
 }
 
 api::Ratio document_of(const Ratio& ratio) {

@@ -2,6 +2,7 @@
 
 // The tune report, report.json: composed from a job's persisted state, finished or not. Pure.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "schema/api/trial.hpp"
 #include "tuning/action.hpp"
 #include "tuning/state.hpp"
+#include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 
@@ -26,6 +28,9 @@ namespace trimtab::coordinator {
 [[nodiscard]] api::Ratio document_of(const Ratio& ratio);
 [[nodiscard]] api::SwitchPhases document_of(const ChangePhases& phases);
 [[nodiscard]] api::Interval interval_of(const Predicted& predicted);
+// Nothing where nothing was measured (gains.hpp).
+[[nodiscard]] std::optional<api::Gain> gain_of(const TuningState& state);
+[[nodiscard]] std::optional<api::Gain> document_of(const std::optional<ToldGain>& told);
 [[nodiscard]] api::Overhead overhead_of(const TuningState& state);
 
 }  // namespace trimtab::coordinator

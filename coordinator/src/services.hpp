@@ -3,6 +3,7 @@
 // What the daemon's parts share. The daemon owns it; the agents' and the people's side see all of it, every other part
 // what it needs (needs.hpp). All of it belongs to the event loop's thread.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,9 +16,16 @@
 #include "needs.hpp"
 #include "net/credentials.hpp"
 #include "net/otlp_exporter.hpp"
+#include "net/server.hpp"
 #include "own_use.hpp"
+#include "schema/storage/storage_watch.hpp"
 
 namespace trimtab::coordinator {
+
+class AnswerWorker;
+
+// Into the log.
+void say_of_storage(bool well, const std::string& line);
 
 struct Services {
   const Clock& clock;
@@ -36,9 +44,12 @@ struct Services {
   RefusalLog refusals{clock};
   RefusalLog foreign{clock};  // what nodes said of others' ranks, commands and traces
   CostCount cost_count{costs, clock};
+  StorageWatch storage{say_of_storage};
   std::shared_ptr<const net::Credentials> tls = {};  // nothing: no TLS
   std::unique_ptr<net::OtlpExporter> exporter = {};  // nothing: metrics are posted nowhere
   std::unique_ptr<OwnUseWatch> own_use = {};         // nothing: nobody measures it
+  std::function<net::Server::Taken()> taken = {};    // of connections' accounts; unset: there are none
+  AnswerWorker* answers = nullptr;                   // nothing: long answers are made at once, on the loop
   JobNeeds for_jobs{
       clock, store, costs, worker, members, live, probing, counters, send, settings, nccl_table_directory};
   CostNeeds for_costs{clock, costs, counters, [this] { return own_use ? own_use->check_room_for_costs() : Status(); }};

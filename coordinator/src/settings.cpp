@@ -1,9 +1,11 @@
 #include "coordinator/settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <tuple>
 
+#include "accounts.hpp"
 #include "net/certificates.hpp"
 #include "net/host_text.hpp"
 
@@ -108,7 +110,8 @@ std::vector<Setting<S>> limit_settings() {
       {"rendezvous_ports", ports_setting(), &S::rendezvous_ports,
        "ports on the node of rank 0 at which the ranks of a job on several nodes meet", "20000-29999"},
       {"memory_budget", size_setting(1), within(&S::budgets, &Budgets::memory),
-       "memory that the coordinator takes before it warns. Nothing is refused for it"},
+       "memory that the coordinator takes before it warns. Jobs, requests, answers and agents' frames may take shares "
+       "of it, or of three quarters of what the system lets it have where that is less"},
       {"cpu_budget",
        number_setting("CORES", "a number of cores above 0 and up to 4096, such as 1.5", is_count_of_cores),
        within(&S::budgets, &Budgets::cores),
@@ -132,6 +135,11 @@ std::vector<Setting<S>> peer_settings() {
            "PEM file: the key to it, which nobody else may read"},
           {"tokens", text_setting("PATH"), &S::tokens,
            "file of the hashes of the tokens that people and scripts show, made by 'trimtab token'"},
+          {"site_policy", text_setting("PATH"), &S::site_policy,
+           "file of what jobs may ask for at most, in TOML. Read again with the tokens"},
+          {"deny_list", text_setting("PATH"), &S::deny_list,
+           "file of names and serial numbers that are not let in any more, made by 'trimtab cert revoke'",
+           "denied in the state directory"},
           {"otlp_endpoint", parsed_setting("URL", "http(s)://HOST:PORT/PATH", net::parse_otlp_endpoint),
            within(&S::otlp, &OtlpSettings::endpoint),
            "OpenTelemetry collector that metrics are posted to. PATH is /v1/metrics where it is left out. http:// to "
@@ -150,6 +158,10 @@ const SettingTable<Settings>& coordinator_settings() {
   static const SettingTable<Settings> kTable(SettingSources::kFileEnvironmentFlags,
                                              {place_settings(), limit_settings(), peer_settings()});
   return kTable;
+}
+
+Bytes Settings::accounted_memory() const {
+  return system_memory == 0 ? budgets.memory : std::min(budgets.memory, counted_of(system_memory));
 }
 
 Status check_settings(const Settings& settings) {

@@ -51,6 +51,11 @@ Result<StateStore> StateStore::open(const std::string& name) {
   return StateStore(std::move(database), as_text(rows[0][0]));
 }
 
+Result<StateStore> StateStore::open_to_read(const std::string& name) {
+  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kReadOnly, state_migrations()));
+  return StateStore(std::move(database), "");
+}
+
 Result<std::int64_t> StateStore::add_job(const TuningState& state, std::int64_t now_ns) {
   TRIMTAB_TRY(const auto rows,
               database_.execute_returning(
@@ -138,19 +143,22 @@ Status StateStore::save_card(std::int64_t run, const std::string& json) {
   return database_.execute("UPDATE jobs SET card = ? WHERE run = ?", {json, run});
 }
 
-Result<std::vector<StoredJob>> StateStore::latest_jobs(std::vector<std::string>& unreadable) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, name, state, timelines, card FROM jobs WHERE run IN "
+Result<std::vector<StoredRun>> StateStore::latest_runs() const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, name, active FROM jobs WHERE run IN "
                                                "(SELECT MAX(run) FROM jobs GROUP BY name) ORDER BY run"));
-  std::vector<StoredJob> jobs;
+  std::vector<StoredRun> runs;
   for (const Row& row : rows) {
-    auto state = parse_tuning_state(as_text(row[2]));
-    if (state.ok()) {
-      jobs.push_back({as_integer(row[0]), std::move(state).value(), {as_text(row[3]), as_text(row[4])}});
-    } else {
-      unreadable.push_back(as_text(row[1]) + ": " + state.error().message);
-    }
+    StoredRun& one = runs.emplace_back();
+    take(row, one.run, one.name, one.active);
   }
-  return jobs;
+  return runs;
+}
+
+Result<StoredJob> StateStore::job(std::int64_t run) const {
+  TRIMTAB_TRY(const auto rows, database_.query("SELECT state, timelines, card FROM jobs WHERE run = ?", {run}));
+  if (rows.empty()) return bad_input("run " + std::to_string(run) + " is not stored");
+  TRIMTAB_TRY(TuningState state, parse_tuning_state(as_text(rows[0][0])));
+  return StoredJob{run, std::move(state), {as_text(rows[0][1]), as_text(rows[0][2])}};
 }
 
 Result<std::uint64_t> StateStore::last_launch() const {
@@ -238,9 +246,19 @@ Status StateStore::forget_done_commands(std::uint64_t up_to) {
 }
 
 Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64_t after, std::int64_t limit) const {
+  TRIMTAB_TRY(const auto sizes, database_.query("SELECT sequence, LENGTH(text) + LENGTH(data) FROM events "
+                                                "WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                                                {run, after, limit}));
+  std::int64_t last = after;
+  std::int64_t bytes = 0;
+  for (const Row& row : sizes) {
+    bytes += as_integer(row[1]);
+    if (bytes > kEventBytes && last != after) break;
+    last = as_integer(row[0]);
+  }
   TRIMTAB_TRY(const auto rows, database_.query("SELECT sequence, at_ns, kind, text, data FROM events "
-                                               "WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-                                               {run, after, limit}));
+                                               "WHERE run = ? AND sequence > ? AND sequence <= ? ORDER BY sequence",
+                                               {run, after, last}));
   std::vector<StoredEvent> events;
   for (const Row& row : rows) {
     StoredEvent& one = events.emplace_back();
@@ -296,22 +314,68 @@ Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::
 }
 
 Result<std::vector<MeasuredStep>> StateStore::steps(std::int64_t run) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT launch, step, epoch, trial, block, warmup, wall_ms, loss "
-                                               "FROM steps WHERE run = ? ORDER BY launch, step",
-                                               {run}));
-  std::vector<MeasuredStep> steps;
-  for (const Row& row : rows) {
-    MeasuredStep& one = steps.emplace_back();
-    take(row, one.launch, one.step, one.epoch, one.trial, one.block, one.warmup, one.wall_ms, one.loss);
+  TRIMTAB_TRY(const auto rows,
+              database_.query("SELECT launch, step, epoch, trial, block, warmup, wall_ms, loss FROM steps "
+                              "WHERE run = ? ORDER BY launch DESC, step DESC LIMIT ?",
+                              {run, kStepsKept}));
+  std::vector<MeasuredStep> steps(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    MeasuredStep& one = steps[rows.size() - 1 - i];
+    take(rows[i], one.launch, one.step, one.epoch, one.trial, one.block, one.warmup, one.wall_ms, one.loss);
   }
   return steps;
 }
 
+namespace {
+
+constexpr const char* kOlderSteps = " FROM steps WHERE run = ?1 AND (launch, step) <= (?2, ?3)";
+
+}  // namespace
+
+// Of the older steps those stay whose number is a multiple of it; 0: none.
+Result<std::int64_t> StateStore::stride_of_steps(const Row& older) const {
+  constexpr std::int64_t kMost = (kStepsKept - kStepsWhole) / 2;
+  constexpr std::int64_t kLongest = std::int64_t{1} << 40;
+  TRIMTAB_TRY(const auto all, database_.query(std::string("SELECT COUNT(*)") + kOlderSteps, older));
+  std::int64_t stride = 2;
+  while (as_integer(all.at(0)[0]) / stride > kMost) stride *= 2;
+  Row arguments = older;
+  for (; stride <= kLongest; stride *= 2) {
+    arguments.resize(older.size());
+    arguments.emplace_back(stride);
+    TRIMTAB_TRY(const auto left,
+                database_.query(std::string("SELECT COUNT(*)") + kOlderSteps + " AND step % ?4 = 0", arguments));
+    if (as_integer(left.at(0)[0]) <= kMost) return std::int64_t{stride};
+  }
+  return std::int64_t{0};
+}
+
+Result<bool> StateStore::thin_steps(std::int64_t run) {
+  TRIMTAB_TRY(const auto surplus, database_.query("SELECT launch, step FROM steps WHERE run = ?1 "
+                                                  "ORDER BY launch DESC, step DESC LIMIT 1 OFFSET ?2",
+                                                  {run, kStepsKept}));
+  if (surplus.empty()) return false;
+  TRIMTAB_TRY(const auto newest_old, database_.query("SELECT launch, step FROM steps WHERE run = ?1 "
+                                                     "ORDER BY launch DESC, step DESC LIMIT 1 OFFSET ?2",
+                                                     {run, kStepsWhole}));
+  const Row older{run, newest_old.at(0)[0], newest_old.at(0)[1]};
+  TRIMTAB_TRY(const std::int64_t stride, stride_of_steps(older));
+  Row arguments = older;
+  if (stride > 0) arguments.emplace_back(stride);
+  arguments.emplace_back(kStepsThinnedAtOnce);
+  const std::string unkept = std::string(kOlderSteps) + (stride > 0 ? " AND step % ?4 <> 0" : "");
+  const std::string limit = " ORDER BY launch, step LIMIT ?" + std::to_string(arguments.size());
+  TRIMTAB_TRY_STATUS(database_.execute(
+      "DELETE FROM steps WHERE run = ?1 AND (launch, step) IN (SELECT launch, step" + unkept + limit + ")", arguments));
+  return true;
+}
+
 Result<std::vector<EarlierTrial>> StateStore::earlier_trials(std::int64_t run) const {
-  TRIMTAB_TRY(const auto rows,
+  TRIMTAB_TRY(auto rows,
               database_.query("SELECT trial, state, reason, plan_hash, predicted_ms, measured_ms FROM trials "
-                              "WHERE run = ? AND plan = '' ORDER BY trial",
-                              {run}));
+                              "WHERE run = ? AND plan = '' ORDER BY trial DESC LIMIT ?",
+                              {run, kEarlierTrialsTold}));
+  std::ranges::reverse(rows);
   std::vector<EarlierTrial> trials;
   for (const Row& row : rows) {
     EarlierTrial& one = trials.emplace_back();

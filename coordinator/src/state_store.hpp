@@ -53,6 +53,13 @@ struct StoredJob {
   StoredDocuments documents;
 };
 
+// One of the runs that latest_runs() lists, before anything of it is read.
+struct StoredRun {
+  std::int64_t run = 0;
+  std::string name;
+  bool active = false;
+};
+
 struct StoredEvent {
   std::int64_t sequence = 0;
   std::int64_t at_ns = 0;
@@ -70,6 +77,17 @@ inline constexpr std::int64_t kEventsKept = 5000;
 inline constexpr std::int64_t kPhasesKept = 1000;
 inline constexpr std::uint64_t kCommandsKept =
     10'000;  // the latest, of all runs; older ones that are not done stay too
+
+// A run's measured steps are thinned as they age: beyond kStepsKept the newest kStepsWhole stay as they are, and of the
+// older ones those whose number is a multiple of a power of two, the least that leaves half of the rest at most. What
+// trials have measured of them is in the trials. A report tells of no more.
+inline constexpr std::int64_t kStepsKept = 16'384;
+inline constexpr std::int64_t kStepsWhole = 8'192;
+inline constexpr std::int64_t kStepsThinnedAtOnce = 16'384;
+// Of the trials whose plans are forgotten, a report tells of the latest.
+inline constexpr std::int64_t kEarlierTrialsTold = 10'000;
+// Of the texts of one page of events.
+inline constexpr std::int64_t kEventBytes = std::int64_t{4} << 20;
 
 // What one handled event leaves to be stored.
 struct Transition {
@@ -90,11 +108,15 @@ class StateStore {
  public:
   // Refuses a state that another coordinator has open. `name`: a path or a server's (schema/database.hpp).
   [[nodiscard]] static Result<StateStore> open(const std::string& name);
+  // Beside the one that owns it, for another thread: reads only.
+  [[nodiscard]] static Result<StateStore> open_to_read(const std::string& name);
 
   // Made with the database; agents keep the command ids of two states apart by it.
   [[nodiscard]] const std::string& identity() const { return identity_; }
   [[nodiscard]] const std::string& name() const { return database_.name(); }
   [[nodiscard]] const std::string& backup() const { return database_.backup(); }  // as Database::backup()
+
+  [[nodiscard]] DatabaseHealth look_after() { return database_.look_after(); }  // as Database::look_after()
 
   [[nodiscard]] Result<std::int64_t> add_job(const TuningState& state, std::int64_t now_ns);
   [[nodiscard]] Status save(std::int64_t run, const TuningState& state, const Transition& transition,
@@ -102,8 +124,10 @@ class StateStore {
   [[nodiscard]] Status save_timelines(std::int64_t run, const std::string& json);
   [[nodiscard]] Status save_card(std::int64_t run, const std::string& json);
 
-  // Each name's latest run. A job that cannot be read is left out and named in `unreadable`.
-  [[nodiscard]] Result<std::vector<StoredJob>> latest_jobs(std::vector<std::string>& unreadable) const;
+  // Each name's latest run, in order.
+  [[nodiscard]] Result<std::vector<StoredRun>> latest_runs() const;
+  // All that is stored of it. Bad input where it cannot be read, or there is none.
+  [[nodiscard]] Result<StoredJob> job(std::int64_t run) const;
   // Of all runs of this name: launches go on counting, so that ranks of an earlier run are told apart.
   [[nodiscard]] Result<std::uint64_t> last_launch(const std::string& name) const;
   // Of runs that are forgotten, and what raise_last_launch() was told.
@@ -125,6 +149,7 @@ class StateStore {
   // Ids from the first to this one; none of them is given again.
   [[nodiscard]] Status forget_done_commands(std::uint64_t up_to);
 
+  // Fewer than `limit` where their texts are more than kEventBytes, but one at least where there is one.
   [[nodiscard]] Result<std::vector<StoredEvent>> events(std::int64_t run, std::int64_t after, std::int64_t limit) const;
   [[nodiscard]] Status add_audit(const AuditEntry& entry, std::int64_t now_ns);
   // Of one job, or of all (""), as `reader` may see them; nobody: all.
@@ -132,8 +157,11 @@ class StateStore {
                                                        const std::optional<AuditReader>& reader = std::nullopt) const;
   // Removes up to so many of the oldest entries from before `before_ns`, and adds one that says so. Returns how many.
   [[nodiscard]] Result<std::uint64_t> forget_audit(std::int64_t before_ns, std::int64_t count, std::int64_t now_ns);
+  // The newest kStepsKept, in order.
   [[nodiscard]] Result<std::vector<MeasuredStep>> steps(std::int64_t run) const;
-  // Those whose plans are forgotten, in order.
+  // By the rule of kStepsKept, a slice of a bounded size; true when there is more to do.
+  [[nodiscard]] Result<bool> thin_steps(std::int64_t run);
+  // The latest kEarlierTrialsTold of those whose plans are forgotten, in order.
   [[nodiscard]] Result<std::vector<EarlierTrial>> earlier_trials(std::int64_t run) const;
 
  private:
@@ -141,6 +169,7 @@ class StateStore {
       : database_(std::move(database)), identity_(std::move(identity)) {}
   [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
                              std::int64_t now_ns);
+  [[nodiscard]] Result<std::int64_t> stride_of_steps(const Row& older) const;
   // False when there are none.
   [[nodiscard]] Result<bool> remove_rows(std::int64_t run, std::int64_t rows);
   [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);

@@ -116,7 +116,7 @@ void LogFile::look() const {
   if (::fstat(descriptor_, &status) != 0 || status.st_size < limit_) return;
   const bool moved = std::rename(path_.c_str(), (path_ + ".1").c_str()) == 0;
   if (moved && begin().ok()) return;
-  (void)::ftruncate(descriptor_, 0);
+  if (::ftruncate(descriptor_, 0) != 0) return;  // it grows on, and the next look tries again
 }
 
 Result<std::optional<LogFile>> open_log_file(const std::string& path, Bytes limit) {

@@ -317,6 +317,14 @@ void Link::drop(const std::string& reason) {
   if (open()) implementation_->lost(connection, reason);
 }
 
+void Link::judge_again() {
+  const auto connection = implementation_->current;
+  if (!open() || !implementation_->options.tls) return;
+  const std::string objection = objection_to(beast::get_lowest_layer(connection->socket),
+                                             *implementation_->options.tls->contexts(), CertificateKind::kCoordinator);
+  if (!objection.empty()) implementation_->lost(connection, objection);
+}
+
 const Link::Counters& Link::counters() const {
   return implementation_->counters;
 }

@@ -61,6 +61,10 @@ def fill(tree, build, release):
             copy(source, tree / place)
         # For jobs that `trimtab run` watches: a folder without other people's packages. A wheel has no links, so these are copies.
         copy(source, data / "data" / "lib" / "trimtab" / "python" / place)
+    for source in sorted((ROOT / "trainer").glob("*.py")):  # What trimtab.megatron_benchmark runs.
+        place = pathlib.Path("trimtab", "reference_trainer", source.name)
+        copy(source, tree / place)
+        copy(source, data / "data" / "lib" / "trimtab" / "python" / place)
     for source in sorted(path for path in (build / "shell-files").rglob("*") if path.is_file()):
         place = str(source.relative_to(build / "shell-files")).replace(*ZSH)
         copy(source, data / "data" / "share" / place)

@@ -13,11 +13,11 @@ import sys
 # A header prefix may be included only under these folders.
 OWNERS = {
     "boost/": ["net/", "tests/net/"],
-    "sqlite3.h": ["schema/", "tests/faults/", "tests/fuzz/kept_database.cpp"],
+    "sqlite3.h": ["schema/", "tests/faults/", "tests/schema/published/traces", "tests/fuzz/kept_database.cpp"],
     "SQLiteCpp/": ["schema/"],
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],
-    "nlohmann/": ["schema/src", "net/src/metrics/otlp_", "tuner/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
+    "nlohmann/": ["schema/src", "net/src/metrics/otlp_", "tuner/src", "estimates/src", "agent/", "coordinator/", "cli/", "tests/", "bench/"],
     "toml++/": ["schema/src/settings"],
     "spdlog/": ["agent/", "coordinator/", "cli/", "tests/"],
     "CLI/": ["agent/", "coordinator/", "cli/", "bench/", "tests/"],
@@ -35,15 +35,16 @@ EDGES = {
     "base": ["base/"],
     "schema": ["base/", "schema/", "wire/"],
     "tuner": ["base/", "schema/", "tuner/", "papers/"],
+    "estimates": ["base/", "schema/", "estimates/"],
     "collectors/inject": ["schema/record.hpp", "trimtab/"],
     "collectors/nccl": ["schema/nccl.hpp", "schema/nccl_table.hpp", "schema/record.hpp"],
     "collectors/host": ["base/", "schema/", "host/"],
     "collectors/bench": ["base/"],
     "net": ["base/", "net/"],
     "agent": ["base/", "schema/", "wire/", "host/", "net/", "agent/"],
-    "coordinator": ["base/", "schema/", "wire/", "tuner/", "net/", "coordinator/"],
+    "coordinator": ["base/", "schema/", "wire/", "tuner/", "host/", "net/", "coordinator/"],
 }
-OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "papers/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
+OUR_PREFIXES = ["base/", "schema/", "wire/", "tuner/", "estimates/", "papers/", "inject/", "host/", "net/", "agent/", "coordinator/", "cli/"]
 
 # clang 14 builds the fuzz targets, and CI not all of them. With g++ 12's headers it has neither std::ranges::subrange, nor what
 # returns one, nor views.
@@ -51,7 +52,7 @@ NOT_FOR_CLANG = re.compile(
     r"std::(views::|ranges::(view\w*|subrange|equal_range|find_end|partition|remove|remove_if|rotate|search|search_n|"
     r"stable_partition|unique)\b)"
 )
-CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|cli|tests/fuzz)/.*\.(hpp|cpp)")
+CLANG_BUILDS = re.compile(r"(base|schema|collectors|net|agent|coordinator|tuner|estimates|cli|tests/fuzz)/.*\.(hpp|cpp)")
 
 # Floor of the tuner -> the floors right below it. A file includes its own floor and all that lie below. Its floor is the entry of its
 # folder in tuner/src or, of papers, in tuner; else of the folder around that. Strategies and the native model do not lie on one another: none knows the other.

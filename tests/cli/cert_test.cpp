@@ -94,6 +94,31 @@ TEST_CASE("a node's certificate names a tenant, which cert show tells and OpenSS
   CHECK(contains(person.err, "in a node's certificate alone"));
 }
 
+TEST_CASE("one command puts a name or a certificate on the deny list, for the coordinator's user to read") {
+  const Scratch scratch;
+  const std::string ca = scratch.path("ca");
+  const std::string denied = scratch.path("denied");
+  REQUIRE(trimtab_program({"cert", "init", "--dir", ca}).exit_code == 0);
+  REQUIRE(trimtab_program({"cert", "issue", "node", "n0", "--dir", ca}).exit_code == 0);
+  const Outcome shown = trimtab_program({"cert", "show", ca + "/n0.crt", "--json"});
+  const std::string serial = json::parse(shown.out)["certificates"][0]["serial"];
+  const Outcome named = trimtab_program({"cert", "revoke", "n0", "--deny-list", denied});
+  CHECK(named.exit_code == 0);
+  CHECK(contains(named.out, "name n0 is denied from now on: " + denied));
+  CHECK(contains(named.err, "within five seconds"));
+  CHECK(mode_of(denied) == 0644U);
+  REQUIRE(trimtab_program({"cert", "revoke", serial, "--deny-list", denied}).exit_code == 0);
+  CHECK(content_of(denied) == "name n0\nserial " + serial + "\n");
+  CHECK(contains(trimtab_program({"cert", "revoke", "n0", "--deny-list", denied}).out, "was denied already"));
+  CHECK(trimtab_program({"cert", "revoke", "a b", "--deny-list", denied}).exit_code == 2);
+  // Without the flag it is where the coordinator's configuration says.
+  const std::string etc = scratch.path("etc");
+  CHECK(contains(trimtab_program({"cert", "revoke", "n1", "--configuration", etc}).err, "--deny-list"));
+  const std::string here = scratch.file("coordinator.toml", "deny_list = \"" + denied + "\"\n");
+  CHECK(trimtab_program({"cert", "revoke", "n1", "--configuration", here.substr(0, here.rfind('/'))}).exit_code == 0);
+  CHECK(contains(content_of(denied), "name n1\n"));
+}
+
 TEST_CASE("an agent's token says whose jobs it is for, and who adds a second tenant is told what that means") {
   const Scratch scratch;
   const std::string tokens = scratch.path("tokens");
@@ -124,6 +149,12 @@ TEST_CASE("a token is shown once, and the coordinator's file keeps its hash alon
   CHECK(contains(content_of(tokens), "ana operate ana sha256:"));
   CHECK_FALSE(contains(content_of(tokens), token.substr(3)));
   CHECK(trimtab_program({"token", "add", "ana", "--tokens", tokens}).exit_code == 1);
+  // The coordinator's group may read it: a token that is removed must not stay in force because nobody can read that.
+  REQUIRE(::chmod(tokens.c_str(), 0640) == 0);
+  REQUIRE(trimtab_program({"token", "add", "eve", "--tokens", tokens}).exit_code == 0);
+  CHECK(mode_of(tokens) == 0640U);
+  REQUIRE(trimtab_program({"token", "remove", "eve", "--tokens", tokens}).exit_code == 0);
+  CHECK(mode_of(tokens) == 0640U);
   const std::string file = scratch.path("wall.token");
   const Outcome quiet = trimtab_program({"token", "add", "wall", "--tenant", "*", "--tokens", tokens, "--out", file});
   CHECK(quiet.exit_code == 0);

@@ -254,6 +254,21 @@ TEST_CASE("a check names every broken rule") {
   CHECK(answer["broken"].size() >= 2);
 }
 
+TEST_CASE("a check says that a plan's own settings are a job's to check") {
+  const Scene scene;
+  Plan plan = even_pipeline();
+  plan.own = {{"env:OMP_NUM_THREADS", "2"}};
+  const std::string path = scene.scratch.file("own.json", to_json(plan));
+  std::vector<std::string> words{"plan", "check", path, "--model", scene.model, "--cluster", scene.cluster};
+  const std::string told = "Its own settings (OMP_NUM_THREADS=2) were not checked";
+  CHECK(trimtab_program(words).out.find(told) != std::string::npos);
+  words.insert(words.end(), {"--target", "trainer"});
+  const std::string of_target = trimtab_program(words).out;
+  CHECK(of_target.find("target trainer runs all of it but its own settings\n" + told) != std::string::npos);
+  words.emplace_back("--json");
+  CHECK(json::parse(trimtab_program(words).out)["unchecked_own"] == json{{"env:OMP_NUM_THREADS", "2"}});
+}
+
 TEST_CASE("a check for a target names the knob that it refuses, and one for none says who runs the plan") {
   const Scene scene;
   const std::vector<std::string> where{"--model", scene.model, "--cluster", scene.cluster};
@@ -288,6 +303,48 @@ TEST_CASE("a check for a target names the knob that it refuses, and one for none
   const json honoured = json::parse(check(scene.plan, {"--json"}).out)["unhonoured"];
   CHECK(honoured["trainer"].empty());
   CHECK_FALSE(honoured["ddp"].empty());  // it has one stage
+}
+
+TEST_CASE("what was taken over of near hardware is told, priced and explained, and is nowhere exported") {
+  const Scene scene;
+  const std::string fresh = hash(fingerprint_of("two"));
+  const std::string near = hash(fingerprint_of("one"));
+  CostDatabase database = CostDatabase::open(scene.costs, OpenMode::kReadWrite).value();
+  CostKey process;
+  process.kind = CostKind::kProcessBytes;
+  process.subject = "process";
+  Cost measured{process, {}};
+  measured.statistics.add(50'000'000);
+  REQUIRE(database.add_batch({"two", 1}, fingerprint_of("two"), "benchmark", {measured}).ok());
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--fingerprint", fresh});
+    return trimtab_program(arguments);
+  };
+  const std::vector<std::string> evaluates = scene.with({"evaluate", "--plan", scene.plan, "--explain"});
+  const std::string shown = run({"db", "show", scene.costs}).out;
+  CHECK_FALSE(run(evaluates).exit_code == 0);
+  json findings = json::array();
+  for (const char* const of : {"computation", "memory", "links inside nodes", "overlap", "of a later release"}) {
+    findings.push_back({{"of", of}, {"verdict", "scaled"}, {"factor", 1.5}, {"doubt", 0.03}, {"probes", 4}});
+  }
+  const json fact = {
+      {"from", near}, {"differences", "driver 2 instead of 1"}, {"costs", 7}, {"probes", 20}, {"findings", findings}};
+  REQUIRE(database.put_fact(fresh, kTakenOverFact, fact.dump()).ok());
+
+  CHECK(run({"db", "show", scene.costs})
+            .out.find("  priced with 7 costs of hardware " + near +
+                      " (driver 2 instead of 1), not measured here: computation 1.50 times "
+                      "what it was (± 6 %, 4 probes), ") != std::string::npos);
+  CHECK(json::parse(run({"db", "show", scene.costs, "--json"}).out)["fingerprints"][0]["taken_over"]["from"] == near);
+  const Outcome explained = run(evaluates);
+  INFO(explained.out << explained.err);
+  CHECK(explained.exit_code == 0);
+  CHECK(explained.out.find("taken over from " + near + ", times 1.500 (± 6 %)") != std::string::npos);
+  const std::string csv = run({"db", "export", scene.costs}).out;
+  CHECK(csv.find("operator_forward") == std::string::npos);
+
+  REQUIRE(database.put_fact(fresh, kTakenOverFact, "[1]").ok());  // as another release may have it
+  CHECK(run({"db", "show", scene.costs}).out == shown);
 }
 
 TEST_CASE("databases are shown, merged once, compared and exported") {

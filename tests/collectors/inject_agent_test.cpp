@@ -304,3 +304,58 @@ TEST_CASE("errno is the job's own") {
   CHECK(with.read_line() == "errno 77");
   agent.accept();
 }
+
+namespace {
+
+// Per cent that the work takes longer with a range around each microsecond of it.
+double told_cost(const std::string& line) {
+  REQUIRE(line.rfind("cost ", 0) == 0);
+  return std::stod(line.substr(5));
+}
+
+}  // namespace
+
+TEST_CASE("a million ranges a second cost little, come in bursts, and the gaps are told") {
+  Job job;
+  Agent agent(job.socket);
+  Program program = job.run({"cost:2500", "push:later", "pop", "push:last", "pop"});
+  const auto ring = agent.accept();
+  std::vector<Seen> records;
+  const std::string line = program.read_line();
+  CHECK(program.wait() == 0);
+  records = ring->take();
+  std::uint64_t left_out_ns = 0;
+  std::size_t ranges = 0;
+  std::uint64_t first_ns = records.front().begin_ns;
+  std::vector<const Seen*> gaps;
+  for (const Seen& record : records) {
+    if (record.kind != trimtab::record::kRangesLeftOut) continue;
+    gaps.push_back(&record);
+    left_out_ns += record.end_ns - record.begin_ns;
+  }
+  for (const Seen& record : records) {
+    if (record.kind != trimtab::record::kRange) continue;
+    ++ranges;
+    for (const Seen* gap : gaps) {
+      const bool apart =
+          record.end_ns <= gap->end_ns ? record.end_ns <= gap->begin_ns : record.begin_ns >= gap->begin_ns;
+      if (!apart) FAIL("a range of " << record.begin_ns << " lies in a gap that began at " << gap->begin_ns);
+    }
+  }
+  INFO(line << ", " << ranges << " ranges, " << gaps.size() << " gaps of " << left_out_ns << " ns");
+  REQUIRE(!gaps.empty());
+  CHECK(gaps.back()->end_ns - first_ns < 2 * left_out_ns);
+  CHECK(ranges < 200'000);
+  CHECK(told_cost(line) < 2);
+}
+
+TEST_CASE("a budget of all the time records every range") {
+  Job job;
+  job.environment["TRIMTAB_BUDGET"] = "1";
+  job.environment["TRIMTAB_RING_SLOTS"] = "262144";
+  Agent agent(job.socket);
+  Program program = job.run({"repeat:100000"});
+  const auto ring = agent.accept();
+  CHECK(program.wait() == 0);
+  CHECK(ring->take().size() == 100'000);
+}

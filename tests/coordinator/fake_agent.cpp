@@ -76,7 +76,7 @@ void FakeAgent::send_hello() {
     running.set_job(job_);
     running.set_rank(rank);
     running.set_launch(launch_);
-    running.set_epoch(epoch_);
+    running.set_epoch(runs_.epoch());
   }
   send(from);
 }
@@ -104,7 +104,7 @@ void FakeAgent::message(const wire::ToAgent& to) {
   if (!to.batch_ack().refused().empty()) refused_batches[to.batch_ack().batch()] = to.batch_ack().refused();
   if (to.has_command()) command(to.command());
   if (to.has_plan_propose()) {
-    plans_[to.plan_propose().epoch()] = to.plan_propose().plan_json();
+    runs_.accept(to.plan_propose().epoch(), to.plan_propose().plan_json());
     for (const std::uint32_t rank : ranks_) {
       tell(rank, [&](wire::RankEvent& event) {
         event.mutable_plan_ack()->set_epoch(to.plan_propose().epoch());
@@ -112,8 +112,8 @@ void FakeAgent::message(const wire::ToAgent& to) {
       });
     }
   }
-  if (to.has_plan_commit()) committed_[to.plan_commit().epoch()] = to.plan_commit().step();
-  if (to.has_plan_cancel()) committed_.erase(to.plan_cancel().epoch());
+  if (to.has_plan_commit()) runs_.commit(to.plan_commit().epoch(), to.plan_commit().step());
+  if (to.has_plan_cancel()) runs_.cancel(to.plan_cancel().epoch());
   if (to.has_probe_begin()) {
     wire::FromAgent from;
     from.mutable_probe_report()->set_id(to.probe_begin().id());
@@ -151,9 +151,7 @@ void FakeAgent::launch(const wire::Launch& wanted) {
   variant_ = wanted.variant();
   ranks_.assign(wanted.ranks().begin(), wanted.ranks().end());
   launch_ = wanted.launch();
-  epoch_ = wanted.epoch();
-  plans_[epoch_] = wanted.plan_json();
-  committed_.clear();
+  runs_ = {wanted.epoch(), wanted.plan_json()};
   if (wanted.fresh()) step_ = 0;
   last_step_ = wanted.steps() > 0 ? wanted.steps() : job.ok() ? job->steps : 0;
   step_timer_ = loop_.every(std::chrono::milliseconds(1), [this] { train_step(); });
@@ -180,12 +178,11 @@ void FakeAgent::end_ranks() {
 
 void FakeAgent::train_step() {
   if (step_ >= last_step_) return end_ranks();
-  for (const auto& [epoch, due] : std::map(committed_)) {
-    if (due > step_ + 1 || epoch <= epoch_) continue;
-    epoch_ = epoch;
+  if (const auto epoch = trimtab::test::SimulatedRank::agreed({&runs_}, step_ + 1)) {
+    runs_.enter(*epoch);
     for (const std::uint32_t rank : ranks_) {
       tell(rank, [&](wire::RankEvent& event) {
-        event.mutable_plan_active()->set_epoch(epoch);
+        event.mutable_plan_active()->set_epoch(*epoch);
         event.mutable_plan_active()->set_step(step_);
         event.mutable_plan_active()->set_switch_ns(1'000'000);
       });
@@ -193,12 +190,12 @@ void FakeAgent::train_step() {
   }
   ++step_;
   // A little spread, so that intervals are not of no width.
-  const double ms = step_ms(plans_[epoch_]) * (1 + 0.01 * static_cast<double>(step_ % 3));
+  const double ms = step_ms(runs_.plan()) * (1 + 0.01 * static_cast<double>(step_ % 3));
   for (const std::uint32_t rank : ranks_) {
     tell(rank, [&](wire::RankEvent& event) {
       wire::Step& step = *event.mutable_step();
       step.set_step(step_);
-      step.set_epoch(epoch_);
+      step.set_epoch(runs_.epoch());
       step.set_wall_ns(static_cast<std::int64_t>(ms * 1e6));
       step.set_loss(5.0 / static_cast<double>(step_));
       step.set_samples("s" + std::to_string(step_));

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../simulated_rank.hpp"
 #include "coordinator/daemon.hpp"
 #include "net/event_loop.hpp"
 #include "net/link.hpp"
@@ -79,9 +80,7 @@ class FakeAgent {
   std::string variant_;
   std::vector<std::uint32_t> ranks_;
   std::uint64_t launch_ = 0;
-  std::uint64_t epoch_ = 0;
-  std::map<std::uint64_t, std::string> plans_;
-  std::map<std::uint64_t, std::int64_t> committed_;
+  trimtab::test::SimulatedRank runs_;  // all its ranks
   std::int64_t step_ = 0;
   std::int64_t last_step_ = 0;
 };

@@ -32,6 +32,7 @@ Job fake_job(JobMode mode) {
   job.trials.stop_after = true;
   job.trials.overhead = 1;
   job.trials.deadline = std::chrono::seconds(4);
+  job.trials.lasting = Nanoseconds{0};  // its jobs last for a minute or two
   return job;
 }
 
@@ -56,15 +57,20 @@ void FakeWorld::allow_restarts(bool allowed) {
   tuning_ = std::make_unique<Tuning>(std::move(state));
 }
 
-const FakePlan& FakeWorld::plan(const std::string& name) const {
+FakePlan FakeWorld::plan(const std::string& name) const {
+  if (own_ms) {
+    const auto known = parse_plan(name, "a plan of the fake world");
+    TRIMTAB_ASSERT(known.ok(), "a plan of the fake world can be read");
+    return {name, own_ms(known->own), 0};
+  }
   const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const FakePlan& one) { return one.name == name; });
   TRIMTAB_ASSERT(found != plans_.end(), "a plan of the fake world");
   return *found;
 }
 
 std::string FakeWorld::running_plan() const {
-  if (!ranks_[0].alive || !ranks_[1].alive || ranks_[0].epoch != ranks_[1].epoch) return "";
-  return plan_of_epoch_.at(ranks_[0].epoch);
+  if (!ranks_[0].alive || !ranks_[1].alive || ranks_[0].runs.epoch() != ranks_[1].runs.epoch()) return "";
+  return ranks_[0].runs.plan();
 }
 
 std::string FakeWorld::history() const {
@@ -88,7 +94,7 @@ void FakeWorld::take(Handled handled) {
 void FakeWorld::begin() {
   std::vector<Action> actions = tuning_->begin(now());
   take(take_handled(*tuning_, "begin", nullptr, now(), std::move(actions)));
-  feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});
+  feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, ClusterText("{}"), "f"});
 }
 
 void FakeWorld::feed(const Event& event) {
@@ -144,21 +150,12 @@ void FakeWorld::carry_out(const Action& action) {
   }
   if (const auto* commit = std::get_if<CommitPlan>(&action)) {
     for (std::int32_t rank = 0; rank < 2; ++rank) {
-      if (reachable(rank) && ranks_[rank].proposed.contains(commit->epoch)) {
-        ranks_[rank].committed[commit->epoch] = commit->step;
-      }
+      if (reachable(rank)) this->commit(ranks_[rank], *commit);
     }
     return;
   }
   if (const auto* cancel = std::get_if<CancelPlan>(&action)) {
-    for (Rank& rank : ranks_) {
-      const auto name = rank.proposed.find(cancel->epoch);
-      if (name != rank.proposed.end() && faults.ignore_cancel.contains(name->second)) {
-        faults.ignore_commit.erase(name->second);
-        continue;
-      }
-      rank.committed.erase(cancel->epoch);
-    }
+    for (Rank& rank : ranks_) this->cancel(rank, *cancel);
     return;
   }
   if (const auto* stop = std::get_if<StopRanks>(&action)) {
@@ -186,8 +183,7 @@ void FakeWorld::launch(const LaunchOn& wanted) {
   if (faults.launch_fails || runs) return finish_command(wanted.tag, false);
   if (!done_tags_.contains(wanted.tag)) {
     Rank& rank = ranks_[wanted.ranks.front()];
-    rank = Rank{true, wanted.epoch, {}, {}};
-    plan_of_epoch_[wanted.epoch] = wanted.plan_json;
+    rank = Rank{true, {wanted.epoch, wanted.plan_json}};
     if (launch_ != wanted.launch) {
       ++launches_;
       steps_of_launch_ = 0;
@@ -202,7 +198,7 @@ void FakeWorld::launch(const LaunchOn& wanted) {
     }
     launch_ = wanted.launch;
     variant_ = wanted.variant;
-    if (variant_.empty()) own_epoch_ = wanted.epoch;
+    if (variant_.empty()) own_launch_ = rank.runs;
     if (restarts()) clock.advance(kLaunchTime);
     silent_ = false;
   }
@@ -210,7 +206,7 @@ void FakeWorld::launch(const LaunchOn& wanted) {
 }
 
 void FakeWorld::bring_back() {
-  for (Rank& rank : ranks_) rank = Rank{true, own_epoch_, {}, {}};
+  for (Rank& rank : ranks_) rank = Rank{true, own_launch_};
   ++launch_;
   variant_.clear();
   step_ = snapshot_;
@@ -221,8 +217,7 @@ void FakeWorld::bring_back() {
 
 void FakeWorld::propose(std::int32_t rank, const ProposePlan& wanted) {
   if (!ranks_[rank].alive || !reachable(rank) || silent_) return;
-  plan_of_epoch_[wanted.epoch] = wanted.plan_json;
-  ranks_[rank].proposed[wanted.epoch] = wanted.plan_json;
+  ranks_[rank].runs.accept(wanted.epoch, wanted.plan_json);
   const bool is_last = rank == 1;
   if (is_last && faults.refuse.contains(wanted.plan_json)) {
     return tell(rank, RankRefused{wanted.epoch, "unsupported", "the fake refuses"});
@@ -234,16 +229,35 @@ void FakeWorld::propose(std::int32_t rank, const ProposePlan& wanted) {
   tell(rank, RankAcknowledged{wanted.epoch, step_});
 }
 
+void FakeWorld::commit(Rank& rank, const CommitPlan& commit) {
+  if (faults.ignore_commit.contains(rank.runs.accepted(commit.epoch))) {
+    rank.ignored[commit.epoch] = commit.step;
+  } else {
+    rank.runs.commit(commit.epoch, commit.step);
+  }
+}
+
+void FakeWorld::cancel(Rank& rank, const CancelPlan& cancel) {
+  const std::string plan = rank.runs.accepted(cancel.epoch);
+  if (!faults.ignore_cancel.contains(plan)) return rank.runs.cancel(cancel.epoch);
+  faults.ignore_commit.erase(plan);
+  if (const auto late = rank.ignored.extract(cancel.epoch)) rank.runs.commit(cancel.epoch, late.mapped());
+}
+
 void FakeWorld::search(const SearchPlans& wanted) {
-  SearchReply reply;
   const SearchTask task = tuning_->search_task(wanted.purpose);
+  if (own_ms) {
+    events_.emplace_back(SearchFinished{wanted.number, plan_search(task, clock, [] { return false; })});
+    return;
+  }
+  SearchReply reply;
   const auto predict = [](const FakePlan& one) {
     return Predicted{one.predicted_ms, one.predicted_ms, one.predicted_ms * 0.9, one.predicted_ms * 1.1, true};
   };
   const auto candidate = [&](const FakePlan& one) {
     return PricedPlan{{one.name, one.name}, one.layout.empty() ? one.name : one.layout, predict(one), "{}"};
   };
-  const FakePlan& incumbent = task.incumbent_json.empty() ? plans_.front() : plan(task.incumbent_json);
+  const FakePlan& incumbent = task.incumbent.empty() ? plans_.front() : plan(task.incumbent.json);
   reply.initial = candidate(plans_.front());
   reply.incumbent = candidate(incumbent);
   for (const MeasuredPlan& measured : task.observations) {
@@ -280,7 +294,7 @@ void FakeWorld::end_ranks(int exit_code) {
 bool FakeWorld::greets() {
   if (std::exchange(greeted_, true)) return false;
   clock.advance(kMillisecond);
-  for (std::int32_t rank = 0; rank < 2; ++rank) tell(rank, RankConnected{ranks_[rank].epoch, step_, 0.5, 0});
+  for (std::int32_t rank = 0; rank < 2; ++rank) tell(rank, RankConnected{ranks_[rank].runs.epoch(), step_, 0.5, 0});
   return true;
 }
 
@@ -305,23 +319,15 @@ bool FakeWorld::interrupt_launch() {
   return true;
 }
 
-// Between two steps: the highest epoch that every rank holds committed and due. False when the ranks do not go on.
+// Between two steps. False when the ranks do not go on.
 bool FakeWorld::change_plan() {
-  std::uint64_t agreed = ~std::uint64_t{0};
-  for (const Rank& rank : ranks_) {
-    std::uint64_t offered = rank.epoch;
-    for (const auto& [epoch, step] : rank.committed) {
-      const bool ignored = faults.ignore_commit.contains(plan_of_epoch_.at(epoch));
-      if (step <= step_ + 1 && !ignored) offered = std::max(offered, epoch);
-    }
-    agreed = std::min(agreed, offered);
-  }
-  if (agreed == ranks_[0].epoch && agreed == ranks_[1].epoch) return true;
-  const std::string& name = plan_of_epoch_.at(agreed);
+  const auto agreed = trimtab::test::SimulatedRank::agreed({&ranks_[0].runs, &ranks_[1].runs}, step_ + 1);
+  if (!agreed) return true;
+  const std::string name = ranks_[0].runs.accepted(*agreed);
   snapshot_ = step_;
   if (faults.fail_memory.contains(name)) {
-    for (Rank& rank : ranks_) rank.committed.erase(agreed);
-    tell(1, RankFailed{agreed, "out_of_memory", "no room"});
+    for (Rank& rank : ranks_) rank.runs.fail(*agreed);
+    tell(1, RankFailed{*agreed, "out_of_memory", "no room"});
     return true;
   }
   if (faults.crash.contains(name)) {
@@ -334,9 +340,9 @@ bool FakeWorld::change_plan() {
   }
   plan_steps_ = 0;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
-    ranks_[rank].epoch = agreed;
+    ranks_[rank].runs.enter(*agreed);
     if (rank == 0 || !faults.half_active.contains(name)) {
-      tell(rank, RankActive{agreed, step_, std::chrono::milliseconds(50)});
+      tell(rank, RankActive{*agreed, step_, std::chrono::milliseconds(50)});
     }
   }
   if (faults.half_active.contains(name)) silent_ = true;
@@ -379,7 +385,7 @@ void FakeWorld::train_step() {
     if (faults.crash.contains(running_plan())) return end_ranks(1);
     if (faults.out_of_memory.contains(running_plan())) {
       for (const std::int32_t rank : {1, 0})
-        tell(rank, RankFailed{ranks_[rank].epoch, "out_of_memory", "CUDA out of memory"});
+        tell(rank, RankFailed{ranks_[rank].runs.epoch(), "out_of_memory", "CUDA out of memory"});
       return end_ranks(1);
     }
     if (faults.hang.contains(running_plan())) silent_ = true;
@@ -406,7 +412,7 @@ void FakeWorld::train_step() {
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     RankStep told = rank == 1 ? learnt(name) : RankStep();
     told.step = step_;
-    told.epoch = ranks_[rank].epoch;
+    told.epoch = ranks_[rank].runs.epoch();
     told.wall_ms = told_ms;
     told.samples = "s" + std::to_string(step_);
     told.peak_bytes = 1000;
@@ -442,7 +448,7 @@ void FakeWorld::restart_coordinator(bool lose_actions) {
   tuning_ = std::make_unique<Tuning>(std::move(saved).value());
   std::vector<Action> actions = tuning_->resume(now());
   take(take_handled(*tuning_, "resume", nullptr, now(), std::move(actions)));
-  if (state().phase == Phase::kWaiting) return feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, "{}", "f"});
+  if (state().phase == Phase::kWaiting) return feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, ClusterText("{}"), "f"});
   for (const char* node : {"n0", "n1"}) return_node(node);
 }
 
@@ -461,7 +467,7 @@ void FakeWorld::return_node(const std::string& node) {
   away_.erase(node);
   const std::int32_t rank = node == "n0" ? 0 : 1;
   NodeBack back{node, {}};
-  if (ranks_[rank].alive) back.ranks.push_back({rank, launch_, ranks_[rank].epoch, variant_.empty()});
+  if (ranks_[rank].alive) back.ranks.push_back({rank, launch_, ranks_[rank].runs.epoch(), variant_.empty()});
   back.launch = launch_;
   feed(back);
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../simulated_rank.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "transcripts/handled.hpp"
@@ -80,6 +81,8 @@ class FakeWorld {
   std::vector<MeasuredStep> steps;
   std::vector<Decision> decisions;
   ManualClock clock;
+  // Of a job with knobs of its own alone, whose plans are those that are searched: a step's time under such settings.
+  std::function<double(const OwnSettings&)> own_ms;
   // Called after each handled event, its actions not yet carried out.
   std::function<void()> after_event;
   // Called with all that the machine gave, before anything of it is carried out.
@@ -118,9 +121,8 @@ class FakeWorld {
  private:
   struct Rank {
     bool alive = false;
-    std::uint64_t epoch = 0;
-    std::map<std::uint64_t, std::string> proposed;
-    std::map<std::uint64_t, std::int64_t> committed;
+    trimtab::test::SimulatedRank runs;
+    std::map<std::uint64_t, std::int64_t> ignored = {};  // commits, by epoch
   };
   [[nodiscard]] Moment now() const { return {clock.monotonic(), clock.wall()}; }
   void take(Handled handled);
@@ -128,6 +130,8 @@ class FakeWorld {
   void finish_command(const std::string& tag, bool ok = true, const std::string& output = "");
   void launch(const LaunchOn& launch);
   void propose(std::int32_t rank, const ProposePlan& plan);
+  void commit(Rank& rank, const CommitPlan& commit);
+  void cancel(Rank& rank, const CancelPlan& cancel);
   void search(const SearchPlans& wanted);
   void train_step();
   void tell_of_save();
@@ -140,7 +144,7 @@ class FakeWorld {
   bool greets();
   bool interrupt_launch();
   [[nodiscard]] bool is_submitted() const { return !state().job.submit.empty(); }
-  [[nodiscard]] const FakePlan& plan(const std::string& name) const;
+  [[nodiscard]] FakePlan plan(const std::string& name) const;
   [[nodiscard]] bool restarts() const { return state().job.delivery == Delivery::kRestart; }
   [[nodiscard]] bool reachable(std::int32_t rank) const { return !away_.contains("n" + std::to_string(rank)); }
 
@@ -156,7 +160,6 @@ class FakeWorld {
   int launches_ = 0;
 
   std::vector<Rank> ranks_;
-  std::map<std::uint64_t, std::string> plan_of_epoch_;
   std::uint64_t launch_ = 0;
   std::set<std::string> done_tags_;
   std::set<std::string> away_;
@@ -169,7 +172,7 @@ class FakeWorld {
   std::map<std::string, int> launch_steps_;  // of this launch, by plan
   std::int64_t last_step_ = 0;
   bool greeted_ = true;
-  std::uint64_t own_epoch_ = 0;  // of the job's own latest launch
+  trimtab::test::SimulatedRank own_launch_;  // of the job's own latest launch
   std::int64_t stop_at_ = -1;
   bool silent_ = false;
   Nanoseconds queued_until_{0};

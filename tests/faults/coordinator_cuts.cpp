@@ -64,14 +64,15 @@ class CoordinatorLives {
   }
   // A transition that failed may be there after a start: the next one counts on from it.
   bool find_transitions() {
-    std::vector<std::string> unreadable;
-    const auto jobs = store_->latest_jobs(unreadable);
-    if (!jobs.ok()) {
+    const auto runs = store_->latest_runs();
+    const auto stored = runs.ok() && runs->size() == 1 ? store_->job(runs->front().run) : bad_input("no job is there");
+    if (!runs.ok() || (!stored.ok() && stored.error().kind != ErrorKind::kBadInput)) {
       failed();
       return false;
     }
-    expect(unreadable.empty() && jobs->size() == 1, "the job is there");
-    const std::uint64_t saved = jobs->front().state.last_epoch;
+    expect(stored.ok(), "the job is there");
+    if (!stored.ok()) return false;
+    const std::uint64_t saved = stored->state.last_epoch;
     expect(saved == transitions_ || saved == transitions_ + 1, "the last transition that was saved is there");
     transitions_ = saved;
     return true;

@@ -82,7 +82,7 @@ class Cluster {
     for (Nanoseconds end = kFaults + 1s; !idle(); end += 1s) {
       expect(end < kFaults + kPeace, "everything is acknowledged and done once all behave: " + what_waits());
       constexpr coordinator::Order kLast[] = {coordinator::Order::kStop, coordinator::Order::kFreeze,
-                                              coordinator::Order::kUnfreeze};
+                                              coordinator::Order::kUnfreeze, coordinator::Order::kOwnPlan};
       coordinator_.order(kLast[static_cast<int>(ending_)]);
       time_.run_until(end);
     }
@@ -129,6 +129,8 @@ class Cluster {
         return coordinator_.trace();
       case 9:
         return coordinator_.probe();
+      case 10:
+        return random_.below(2) == 0 ? coordinator_.lose_files() : agent.lose_files();
       default:
         return coordinator_.want("command-" + std::to_string(++commands_) + "-of-" + agent.node(), agent.node());
     }

@@ -239,6 +239,16 @@ void SimulatedAgent::settle() {
   }
 }
 
+void SimulatedAgent::lose_files() {
+  if (!life_ || !machine_.remove_open({"agent.db", "costs.db"})) return;
+  met("removed databases");
+  const auto is_back = [](const DatabaseHealth& health) {
+    return health.out_of_place.empty() && health.written_back > 0;
+  };
+  expect(is_back(life_->state.database.look_after()), "an agent's database that was removed is written back");
+  expect(is_back(life_->costs->look_after_costs()), "an agent's costs that were removed are written back");
+}
+
 void SimulatedAgent::kill() {
   if (life_) die();
 }

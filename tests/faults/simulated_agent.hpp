@@ -36,6 +36,8 @@ class SimulatedAgent {
   void received(SimulatedNetwork::Peer peer, const std::string& frame);
   void closed(SimulatedNetwork::Peer peer);
   void kill();
+  // Its databases are removed while they are open.
+  void lose_files();
   void jump_clock(Nanoseconds by) { clock_.jump_wall(by); }
   // From now on the machine does not fail.
   void behave();

@@ -115,6 +115,16 @@ void SimulatedCoordinator::kill() {
   if (life_) die();
 }
 
+void SimulatedCoordinator::lose_files() {
+  if (!life_ || !machine_.remove_open({"coordinator.db", "costs.db"})) return;
+  met("removed databases");
+  const auto is_back = [](const DatabaseHealth& health) {
+    return health.out_of_place.empty() && health.written_back > 0;
+  };
+  expect(is_back(life_->store.look_after()), "a state that was removed is written back");
+  expect(is_back(life_->costs.look_after()), "costs that were removed are written back");
+}
+
 // Sometimes at once, sometimes another machine takes up the databases later.
 void SimulatedCoordinator::die() {
   machine_.disk.cut();

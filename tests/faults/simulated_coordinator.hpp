@@ -26,6 +26,8 @@ class SimulatedCoordinator {
   void received(SimulatedNetwork::Peer peer, const std::string& frame);
   void closed(SimulatedNetwork::Peer peer);
   void kill();
+  // Its databases are removed while they are open.
+  void lose_files();
   void jump_clock(Nanoseconds by) { clock_.jump_wall(by); }
   void behave();
   // By whom; the tag names it.

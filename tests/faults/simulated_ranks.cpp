@@ -131,10 +131,9 @@ void SimulatedRanks::fill(Process& process, const agent::Environment& environmen
   process.rank = agent::kLauncher;
   if (process.launcher) return;
   process.rank = static_cast<std::uint32_t>(number_of(environment, "TRIMTAB_RANK"));
-  process.epoch = process.offers.highest = number_of(environment, "TRIMTAB_EPOCH");
   const auto plan = agent::read_file(environment.at("TRIMTAB_PLAN"));
   expect(plan.ok(), "a rank finds its plan");
-  process.plan = *plan;
+  process.runs = {number_of(environment, "TRIMTAB_EPOCH"), *plan};
 }
 
 Status SimulatedRanks::release(pid_t pid) {
@@ -156,7 +155,7 @@ void SimulatedRanks::starts(Process& process) {
     const bool same = one.released && one.rank == process.rank && one.node == process.node;
     expect(!same, "a rank of an earlier launch is gone before the next begins on its node");
   }
-  if (!process.launcher) given_.check_runs(process.launch, process.epoch, process.plan);
+  if (!process.launcher) given_.check_runs(process.launch, process.runs.epoch(), process.runs.plan());
   met(process.launcher ? "launcher" : "launched rank");
   process.released = true;
 }
@@ -211,7 +210,7 @@ std::string SimulatedRanks::introduction(pid_t pid, const Process& process) {
   frame["type"] = "hello";
   frame["rank"] = process.rank;
   frame["world_size"] = process.world;
-  frame["epoch"] = process.epoch;
+  frame["epoch"] = process.runs.epoch();
   frame["step"] = std::max<std::int64_t>(steps_[process.launch], 0);
   return frame.dump();
 }
@@ -243,18 +242,18 @@ void SimulatedRanks::hear(pid_t pid, const std::string& frame) {
   if (!said.contains("epoch")) return;
   const auto epoch = said.at("epoch").get<std::uint64_t>();
   if (type == "plan_propose") return answer(pid, process, epoch, said.at("plan").dump());
-  if (type == "plan_commit") process.offers.commit(epoch, said.at("step").get<std::int64_t>());
-  if (type == "plan_cancel") process.offers.cancel(epoch);
+  if (type == "plan_commit") process.runs.commit(epoch, said.at("step").get<std::int64_t>());
+  if (type == "plan_cancel") process.runs.cancel(epoch);
 }
 
 void SimulatedRanks::answer(pid_t pid, Process& process, std::uint64_t epoch, const std::string& plan) {
-  if (!process.offers.is_new(epoch)) return;
+  if (!process.runs.is_new(epoch)) return;
   if (!behaves_ && random_.below(20) == 0) {
     met("plan that a rank refuses");
     const json refusal = {{"type", "plan_refuse"}, {"epoch", epoch}, {"reason", "unsupported"}, {"message", "no"}};
     return say(pid, refusal.dump());
   }
-  process.offers.accept(epoch, plan);
+  process.runs.accept(epoch, plan);
   say(pid, json{{"type", "plan_ack"}, {"epoch", epoch}, {"step", steps_[process.launch]}}.dump());
 }
 
@@ -276,7 +275,7 @@ void SimulatedRanks::train(std::uint64_t launch) {
   const Process& one = processes_.at(ranks.front());
   const bool complete =
       ranks.size() == one.world && std::ranges::all_of(ranks, [this](pid_t pid) { return processes_.at(pid).ready; });
-  const Nanoseconds next = complete ? step_time(one.plan) : Nanoseconds(200ms);
+  const Nanoseconds next = complete ? step_time(one.runs.plan()) : Nanoseconds(200ms);
   if (complete) step(ranks);
   time_.after(next, [this, launch] { train(launch); });
 }
@@ -303,12 +302,13 @@ void SimulatedRanks::step(const std::vector<pid_t>& ranks) {
   const Process first = processes_.at(ranks.front());
   for (const pid_t pid : ranks) {
     const Process& process = processes_.at(pid);
-    expect(process.epoch == first.epoch && process.plan == first.plan, "all ranks of a step run one plan");
-    given_.check_runs(process.launch, process.epoch, process.plan);
+    const bool is_one = process.runs.epoch() == first.runs.epoch() && process.runs.plan() == first.runs.plan();
+    expect(is_one, "all ranks of a step run one plan");
+    given_.check_runs(process.launch, process.runs.epoch(), process.runs.plan());
     const json done = {{"type", "step"},
                        {"step", number},
-                       {"epoch", process.epoch},
-                       {"wall_ns", step_time(process.plan).count()},
+                       {"epoch", process.runs.epoch()},
+                       {"wall_ns", step_time(process.runs.plan()).count()},
                        {"cpu_ns", 1},
                        {"loss", 1.0},
                        {"samples", "s" + std::to_string(number)},
@@ -321,13 +321,10 @@ void SimulatedRanks::step(const std::vector<pid_t>& ranks) {
 // The minimum of what the ranks offer, confirmed by all. False when the ranks do not go on.
 bool SimulatedRanks::change_plan(const std::vector<pid_t>& ranks) {
   const std::int64_t number = steps_.at(processes_.at(ranks.front()).launch);
-  std::uint64_t agreed = UINT64_MAX;
-  for (const pid_t pid : ranks) agreed = std::min(agreed, processes_.at(pid).offers.offer(number));
-  const bool all = std::ranges::all_of(ranks, [&](pid_t pid) {
-    const Process& process = processes_.at(pid);
-    return agreed > process.offers.highest && process.offers.may_enter(agreed, number);
-  });
-  if (!all) return true;
+  std::vector<const SimulatedRank*> all;
+  for (const pid_t pid : ranks) all.push_back(&processes_.at(pid).runs);
+  const auto agreed = SimulatedRank::agreed(all, number);
+  if (!agreed) return true;
   const auto lot = behaves_ ? 100 : random_.below(30);
   if (lot == 0) {
     met("rank that crashed");
@@ -339,21 +336,20 @@ bool SimulatedRanks::change_plan(const std::vector<pid_t>& ranks) {
   if (!fails) met("change of plan");
   for (const pid_t pid : ranks) {
     Process& process = processes_.at(pid);
-    const std::string plan = process.offers.accepted.at(agreed);
-    process.offers.enter(agreed);
     if (fails) {
+      process.runs.fail(*agreed);
       say(pid, json{{"type", "plan_failed"},
-                    {"epoch", agreed},
+                    {"epoch", *agreed},
                     {"step", number},
                     {"reason", "out_of_memory"},
                     {"message", "no room"}}
                    .dump());
       continue;
     }
-    process.epoch = agreed;
-    process.plan = plan;
+    process.runs.enter(*agreed);
     say(pid,
-        json{{"type", "plan_active"}, {"epoch", agreed}, {"step", number}, {"switch_ns", 50'000'000}, {"peak_bytes", 1}}
+        json{
+            {"type", "plan_active"}, {"epoch", *agreed}, {"step", number}, {"switch_ns", 50'000'000}, {"peak_bytes", 1}}
             .dump());
   }
   return true;
@@ -442,7 +438,7 @@ std::vector<SimulatedRanks::Alive> SimulatedRanks::alive() const {
   std::vector<Alive> all;
   for (const auto& [pid, process] : processes_) {
     if (process.released && !process.launcher)
-      all.push_back({process.launch, process.rank, process.epoch, process.plan});
+      all.push_back({process.launch, process.rank, process.runs.epoch(), process.runs.plan()});
   }
   return all;
 }

@@ -14,9 +14,9 @@
 #include <tuple>
 #include <vector>
 
+#include "../simulated_rank.hpp"
 #include "base/random.hpp"
 #include "given_plans.hpp"
-#include "plan_offers.hpp"
 #include "processes/processes.hpp"
 #include "ranks/rank_command.hpp"
 #include "ranks/rank_identity.hpp"
@@ -73,8 +73,7 @@ class SimulatedRanks {
     std::uint64_t launch = 0;
     std::uint32_t rank = 0;
     std::uint32_t world = 1;
-    std::uint64_t epoch = 0;
-    std::string plan;
+    SimulatedRank runs;
     bool launcher = false;
     bool slot = false;  // started by the scheduler, and no rank yet
     std::string state;  // of a launcher's submission, as it says
@@ -82,7 +81,6 @@ class SimulatedRanks {
     bool ready = false;
     bool connects = false;
     Peer peer = 0;
-    PlanOffers offers;
     std::int64_t stop_step = -1;
     bool ends = false;  // a signal is on its way
   };

@@ -31,8 +31,8 @@ PricedPlan known(const std::string& plan) {
 
 SearchReply answer(const SearchTask& task) {
   SearchReply reply;
-  reply.initial = known(task.initial_plan_json);
-  reply.incumbent = task.incumbent_json.empty() ? reply.initial : known(task.incumbent_json);
+  reply.initial = known(task.initial.json);
+  reply.incumbent = task.incumbent.empty() ? reply.initial : known(task.incumbent.json);
   for (const MeasuredPlan& seen : task.observations) {
     const PricedPlan one = known(seen.plan.json);
     reply.observed.push_back({one.layout, one.predicted});
@@ -42,7 +42,6 @@ SearchReply answer(const SearchTask& task) {
     if (std::ranges::count(task.excluded, one.plan.hash) == 0) reply.candidates.push_back(one);
   }
   reply.calibration_json = "{}";
-  reply.initial_timeline_json = reply.incumbent_timeline_json = "[]";
   reply.evaluations = 1;
   return reply;
 }

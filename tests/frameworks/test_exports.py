@@ -1,5 +1,6 @@
 """Random plans that the product exports, in the hands of the frameworks' own checks: Megatron-LM's parser, validate_args and
-TransformerConfig, from a folder Megatron-LM in TRIMTAB_SOURCES, and DeepSpeed's configuration class."""
+TransformerConfig, from a folder Megatron-LM in TRIMTAB_SOURCES, DeepSpeed's configuration class, transformers' own parser with
+TrainingArguments, accelerate's launcher and plugins, Lightning's Trainer and strategies, and torchtitan's with its dimensions and schedules: 0.3, and from a folder torchtitan-0.2.2 in TRIMTAB_SOURCES what read TOML."""
 import collections
 import json
 import os
@@ -18,7 +19,9 @@ from program import ProgramTest, seed  # noqa: E402
 from watched_job import PYTHON  # noqa: E402
 
 PLANS = 120 if os.environ.get("TRIMTAB_TEST_LONG") == "1" else 60
-SOURCES = pathlib.Path(os.environ.get("TRIMTAB_SOURCES", "/nowhere")) / "Megatron-LM"
+FEWER = 100 if PLANS > 60 else 25  # where a framework has two targets, or starts slowly
+FOLDERS = pathlib.Path(os.environ.get("TRIMTAB_SOURCES", "/nowhere"))
+SOURCES = FOLDERS / "Megatron-LM"
 TRAINING = ("--lr", "1e-4", "--train-iters", "10", "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", "1000")
 HEADS = 8
 
@@ -31,11 +34,32 @@ def world_of(plan):
     return max(device for stage in plan["stages"] for device in stage["devices"]) + 1
 
 
+def has_torchtitan():
+    looked = subprocess.run([PYTHON, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torchtitan') is None)"], check=False)
+    return looked.returncode == 0
+
+
+def read_by_torchtitan(shape, plan, policy):
+    """What torchtitan must say of a plan."""
+    first, stages = plan["stages"][0]["segments"][0], plan["stages"]
+    groups = len({tuple(stage["devices"]) for stage in stages})
+    shards = (first["sharded_degree"] or first["dp"]) if first["sharded"] != "none" else 1
+    counts = [sum(begin <= shape.layer_range(layer)[0] < end for layer in range(shape.layers))
+              for begin, end in (stage["segments"][0]["operators"] for stage in stages)]
+    schedule = {"1f1b": "Schedule1F1B", "gpipe": "ScheduleGPipe", "interleaved": "ScheduleInterleaved1F1B"}[plan["schedule"]["kind"]]
+    expected = {"dims": [first["dp"] // shards, shards, first["cp"], first["tp"], groups], "batch": plan["global_batch"],
+                "microbatch": plan["microbatch"] // first["dp"], "policy": policy, "sharded": first["sharded"], "layers": counts,
+                "schedule": schedule if groups > 1 else ""}
+    if first["tp"] > 1:
+        expected["sequence_parallel"] = plan.get("target_knobs", {}).get("sequence_parallel", False)
+    return expected
+
+
 class Exports(ProgramTest):
-    def exported(self, target):
+    def exported(self, target, plans=PLANS):
         """Pairs of a plan's shape and what is written of it; one seed's."""
         base = seed()
-        for number in range(PLANS):
+        for number in range(plans):
             generator = random.Random(f"{base}/{target}/{number}")
             shape = shape_of(generator)
             plan = random_plans.GENERATORS[target](generator, shape)
@@ -84,6 +108,89 @@ class Exports(ProgramTest):
         self.assert_accepted(cases, self.check("deepspeed_validates.py", cases, DS_ACCELERATOR="cpu"))
         worse = {"config": {**cases[0]["config"], "train_batch_size": 10_007}, "world": cases[0]["world"]}
         self.assertNotEqual(self.check("deepspeed_validates.py", [worse], DS_ACCELERATOR="cpu"), [""])
+
+    def cases_of_trainer(self, target, zero):
+        for _, plan, written in self.exported(target, FEWER):
+            first, bucket = plan["stages"][0]["segments"][0], plan.get("target_knobs", {}).get("bucket_bytes")
+            yield {"arguments": written["arguments"], "world": world_of(plan),
+                   "expected": {"batch": plan["global_batch"], "microbatch": plan["microbatch"] // first["dp"],
+                                "recompute": bool(first.get("recompute")), "bucket_mib": bucket >> 20 if bucket and not zero else None,
+                                "level": None if zero else first["sharded"], "stage": meaning.LEVELS.index(first["sharded"]) if zero else None,
+                                "bucket_elements": bucket // 2 if bucket and zero else None, "offload": "switches" in first}}
+
+    def test_transformers(self):
+        cases = [*self.cases_of_trainer("transformers", False), *self.cases_of_trainer("transformers-deepspeed", True)]
+        kinds = {word for case in cases for word in case["arguments"] if word.startswith("--")}
+        self.assertLessEqual({"--fsdp", "--fsdp_config", "--ddp_bucket_cap_mb", "--deepspeed"}, kinds)
+        # The checks are theirs: what they refuse is refused here, too, and what they read otherwise is said.
+        worse = [{**cases[0], "arguments": [*cases[0]["arguments"], "--gradient_accumulation_stepz", "3"]},
+                 {**cases[0], "world": 7 * cases[0]["world"]}]
+        objections = self.check("transformers_validates.py", [*cases, *worse], DS_ACCELERATOR="cpu")
+        self.assert_accepted(cases, objections[:len(cases)])
+        self.assertNotIn("", objections[len(cases):])
+
+    def test_accelerate(self):
+        cases = []
+        for target in ("accelerate", "accelerate-deepspeed"):
+            for _, plan, written in self.exported(target, FEWER):
+                first, zero, ranks = plan["stages"][0]["segments"][0], target == "accelerate-deepspeed", world_of(plan)
+                shards = (first.get("sharded_degree") or ranks) if first["sharded"] != "none" and not zero else 1
+                cases.append({**written, "world": ranks,
+                              "expected": {"ranks": ranks, "level": None if zero else first["sharded"], "degree": shards,
+                                           "stage": meaning.LEVELS.index(first["sharded"]) if zero else None,
+                                           "recompute": bool(first.get("recompute")), "offload": "switches" in first}})
+        self.assertTrue(any(1 < case["expected"]["degree"] < case["world"] for case in cases), "some shard in groups")
+        worse = [{**cases[0], "file_text": cases[0]["file_text"] + "gradient_accumulation_steps: 2\n"},
+                 {**cases[-1], "file_text": cases[-1]["file_text"].replace("zero_stage:", "zero_stages:")}]
+        objections = self.check("accelerate_validates.py", [*cases, *worse], DS_ACCELERATOR="cpu")
+        self.assert_accepted(cases, objections[:len(cases)])
+        self.assertNotIn("", objections[len(cases):])
+
+    def test_lightning(self):
+        cases = []
+        for target in ("lightning", "lightning-deepspeed"):
+            for _, plan, written in self.exported(target, FEWER):
+                first, bucket, ranks = plan["stages"][0]["segments"][0], plan.get("target_knobs", {}).get("bucket_bytes"), world_of(plan)
+                expected = {"samples": plan["microbatch"] // ranks, "steps": plan["global_batch"] // plan["microbatch"], "kind": "DDPStrategy",
+                            "sharding": None, "mesh": None, "stage": None, "offload": "switches" in first, "bucket": bucket}
+                if target == "lightning-deepspeed":
+                    expected.update(kind="DeepSpeedStrategy", stage=meaning.LEVELS.index(first["sharded"]), bucket=bucket // 2 if bucket else None)
+                elif first["sharded"] != "none":
+                    shards, whole = first.get("sharded_degree") or ranks, first["sharded"] == "parameters"
+                    names = ("FULL_SHARD", "HYBRID_SHARD") if whole else ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2")
+                    expected.update(kind="FSDPStrategy", sharding=names[shards < ranks], mesh=[ranks // shards, shards] if shards < ranks else None)
+                cases.append({"arguments": written["arguments"], "expected": expected})
+        worse = [{**cases[0], "arguments": [*cases[0]["arguments"][:-1], "FSDPStrategies"]},
+                 {**cases[-1], "arguments": [*cases[-1]["arguments"], "--trainer.strategy.stages", "2"]}]
+        objections = self.check("lightning_validates.py", [*cases, *worse], DS_ACCELERATOR="cpu")
+        self.assert_accepted(cases, objections[:len(cases)])
+        self.assertNotIn("", objections[len(cases):])
+
+    def check_torchtitan(self, target, *folder):
+        cases = []
+        for shape, plan, written in self.exported(target):
+            words = written["arguments"]
+            policy = int(words[-1]) if words[-1].isdigit() else words[-1].rpartition(":")[2]
+            cases.append({"arguments": ["--training.seq_len", str(shape.sequence), *words], "world": world_of(plan),
+                          "layers": shape.layers, "expected": read_by_torchtitan(shape, plan, policy)})
+        self.assert_accepted(cases, self.check("torchtitan_validates.py", cases, *folder))
+        kinds = {word.partition("=")[0] for case in cases for word in case["arguments"]}
+        self.assertLessEqual({"--parallelism.module_fqns_per_model_part", "--parallelism.fsdp_reshard_after_forward", "Interleaved1F1B",
+                              "GPipe", "1F1B"}, kinds)
+        worse = []
+        for case in (case for case in cases if case["expected"]["schedule"] == "Schedule1F1B"):
+            at = case["arguments"].index("--parallelism.pipeline_parallel_microbatch_size")
+            worse.append({**case, "arguments": [*case["arguments"][:at + 1], "1000000", *case["arguments"][at + 2:]]})
+        worse.append({**cases[0], "world": 7 * cases[0]["world"]})
+        self.assertNotIn("", self.check("torchtitan_validates.py", worse, *folder))
+
+    @unittest.skipUnless(has_torchtitan(), "the frameworks' environment has no torchtitan")
+    def test_torchtitan(self):
+        self.check_torchtitan("torchtitan")
+
+    @unittest.skipUnless((FOLDERS / "torchtitan-0.2.2" / "torchtitan").exists(), "TRIMTAB_SOURCES has no torchtitan-0.2.2")
+    def test_torchtitan_of_toml(self):
+        self.check_torchtitan("torchtitan-0.2", FOLDERS / "torchtitan-0.2.2")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ deadline_s = 60
 
 def write_job(folder):
     placeholders = {name: f"{{{name}}}" for name in ("requests", "rank", "local_rank", "world_size", "rendezvous")}
-    benchmark = ["/usr/bin/python3", str(ROOT / "examples/megatron/benchmark.py"), "--arguments", "arguments.txt", "--device", "cpu"]
+    benchmark = ["/usr/bin/python3", "-m", "trimtab.megatron_benchmark", "--device", "cpu"]
     for name, placeholder in placeholders.items():
         benchmark += ["--" + name.replace("_", "-"), placeholder]
     train = ["env", "RANK={rank}", "LOCAL_RANK={local_rank}", "WORLD_SIZE={world_size}", PYTHON, "-m", "trimtab.megatron",

@@ -47,6 +47,30 @@ class Scripts(FrameworkTest):
                          ("fsdp", 3, 8, 2, 64))
         self.assertEqual(facts["parameters"], 660608)  # Of the whole model, of which a rank holds half.
 
+    def check_pipeline(self, kind):
+        """Only the last stage knows the loss, and only the ends know the batch."""
+        alone, watched = self.both("pipelining.py", *TORCHRUN, arguments=(kind,))
+        self.assert_same_outputs(alone, watched, ranks=2, files=())
+        self.assert_losses_told(watched, watched.losses(1), rank=1)
+        for rank in (0, 1):
+            steps = watched.job.steps(rank)
+            self.assertEqual([step["step"] for step in steps], list(range(20)))
+            self.assertEqual({(step["count"], step["microbatches"]) for step in steps}, {(32, 4)})
+            facts = watched.job.facts(rank)
+            self.assertEqual((facts["stages"], facts["stage"], facts["batch_size"]), (2, rank, 8))
+
+    @long
+    def test_pipelining_interleaved(self):
+        self.check_pipeline("interleaved")
+
+    @long
+    def test_pipelining_of_single_stages(self):
+        self.check_pipeline("gpipe")
+
+    @long
+    def test_pipelining_1f1b(self):
+        self.check_pipeline("1f1b")
+
 
 class Transformers(FrameworkTest):
     def test_trainer(self):

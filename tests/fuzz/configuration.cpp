@@ -1,9 +1,10 @@
-// The TOML files that people write: jobs, both daemons' settings, scenarios of the simulator.
+// The TOML files that people write: jobs, both daemons' settings, a site's policy, scenarios of the simulator.
 
 #include "agent/configuration.hpp"
 #include "base/check.hpp"
 #include "coordinator/settings.hpp"
 #include "coordinator/simulation.hpp"
+#include "coordinator/site_policy.hpp"
 #include "schema/job.hpp"
 #include "target.hpp"
 
@@ -40,6 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_job(text);
   check_agent(text);
   check_coordinator(text);
+  const auto site = coordinator::parse_site_policy(text, "site.toml");
+  if (fuzz::judge(site, fuzz::Repeats::kAll)) (void)coordinator::describe(*site);
   (void)fuzz::judge(coordinator::parse_scenario(text, "scenario.toml"), fuzz::Repeats::kAll);
   return 0;
 }

@@ -14,7 +14,7 @@ NOW_NS = 1_700_000_000_000_000_000
 
 
 def put(target: str, name: str, data: bytes) -> None:
-    assert len(data) <= 8192, f"{target}/{name} has {len(data)} bytes"
+    assert len(data) <= 9216, f"{target}/{name} has {len(data)} bytes"
     directory = CORPUS / target
     directory.mkdir(parents=True, exist_ok=True)
     (directory / name).write_bytes(data)
@@ -283,10 +283,10 @@ def write_ring_headers() -> None:
     put("ring_header", "tables_beyond_the_end", header(slots=1 << 20) + bytes(8 * 128 + 8 * 64))
 
 
-def hash64(text: str) -> str:
+def hash64(text: str | bytes) -> str:
     """As schema/src/hash64.cpp."""
     mask = (1 << 64) - 1
-    state = fnv1a(text.encode())
+    state = fnv1a(text if isinstance(text, bytes) else text.encode())
     state = (state ^ state >> 33) * 0xFF51AFD7ED558CCD & mask
     state = (state ^ state >> 33) * 0xC4CEB9FE1A85EC53 & mask
     return f"{state ^ state >> 33:016x}"
@@ -310,16 +310,34 @@ def insert_costs(database: sqlite3.Connection, has_batch_rows: bool) -> None:
         database.execute("INSERT INTO costs VALUES (?, ?, 'active', ?, ?, ?)", (name, key, origin, number, STATISTICS))
 
 
-def cost_database(steps: int, change: str = "") -> bytes:
+def row_checksum(*values) -> int:
+    """schema/src/store/row_checksum.hpp."""
+    encoded = b""
+    for value in values:
+        if isinstance(value, int):
+            encoded += b"i" + struct.pack("<q", value)
+        elif isinstance(value, float):
+            encoded += b"r" + struct.pack("<d", value)
+        elif value is None:
+            encoded += b"n"
+        else:
+            text = value if isinstance(value, bytes) else value.encode()
+            encoded += b"t" + struct.pack("<Q", len(text)) + text
+    checksum = int(hash64(encoded), 16) or 1
+    return struct.unpack("<q", struct.pack("<Q", checksum))[0]
+
+
+def cost_database(steps: int, change: str = "", flip: str = "") -> bytes:
     """A database after so many migrations; small pages, no comments: a fuzzer's inputs are short."""
     sql = pathlib.Path(__file__).parents[2] / "schema" / "sql"
     with tempfile.NamedTemporaryFile() as file:
         database = sqlite3.connect(file.name, isolation_level=None)
         database.execute("PRAGMA page_size = 512")
         database.execute("PRAGMA journal_mode = MEMORY")
-        for path in sorted(sql.glob("0*.sql"))[:steps]:
-            text = re.sub(r"--.*", "", path.read_text())
-            database.executescript(re.sub(r"\s+", " ", text))
+        database.create_function("row_checksum", -1, row_checksum)
+        scripts = [re.sub(r"\s+", " ", re.sub(r"--.*", "", path.read_text())) for path in sorted(sql.glob("0*.sql"))]
+        for script in scripts[:min(steps, 4)]:
+            database.executescript(script)
         database.execute(f"PRAGMA application_id = {0x74724331}")
         database.execute(f"PRAGMA user_version = {steps}")
         database.execute("INSERT INTO fingerprints VALUES (?, ?)", (hash64(FINGERPRINT), FINGERPRINT))
@@ -329,24 +347,34 @@ def cost_database(steps: int, change: str = "") -> bytes:
             database.execute(f"INSERT INTO cost_keys VALUES ({number}, '{kind}', 'a', 'float32', 2, 1, 'default', 0, 0, ''{new_columns})")
         insert_costs(database, has_batch_rows=steps > 2)
         database.execute("INSERT INTO facts VALUES (?, 'calibration/job', 1, '{}')", (hash64(FINGERPRINT),))
-        if change:
+        if change and steps < 5:
             database.execute(change)
+        if steps > 4:  # Rows have the checksums of what they say, also of what is wrong.
+            if change and not change.startswith("PRAGMA"):
+                database.execute(change)
+            database.executescript(scripts[4])
+            if change.startswith("PRAGMA"):
+                database.execute(change)
+        if flip:
+            database.execute(flip)
         database.execute("VACUUM")
         database.close()
         return pathlib.Path(file.name).read_bytes()
 
 
 def write_cost_databases() -> None:
-    put("cost_database", "costs", cost_database(4))
+    put("cost_database", "costs", cost_database(5))
+    put("cost_database", "flipped", cost_database(5, flip="UPDATE costs SET statistics = '1;2;1;1;0;0;0:9'"))
+    put("cost_database", "flipped_key", cost_database(5, flip="UPDATE cost_keys SET subject = 'b' WHERE id = 1"))
     put("cost_database", "older_version", cost_database(1))
     put("cost_database", "rows_of_batches", cost_database(2))
-    put("cost_database", "wrong_batch", cost_database(4, "UPDATE batches SET costs = '1 ' || costs"))
-    put("cost_database", "newer_version", cost_database(4, "PRAGMA user_version = 99"))
-    put("cost_database", "other_application", cost_database(4, "PRAGMA application_id = 7"))
-    put("cost_database", "wrong_statistics", cost_database(4, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
-    put("cost_database", "key_out_of_range", cost_database(4, "UPDATE cost_keys SET samples = 99999999999"))
-    put("cost_database", "hash_of_another", cost_database(4, "UPDATE fingerprints SET json = '{}'"))
-    put("cost_database", "cut", cost_database(4)[:5000])
+    put("cost_database", "wrong_batch", cost_database(5, "UPDATE batches SET costs = '1 ' || costs"))
+    put("cost_database", "newer_version", cost_database(5, "PRAGMA user_version = 99"))
+    put("cost_database", "other_application", cost_database(5, "PRAGMA application_id = 7"))
+    put("cost_database", "wrong_statistics", cost_database(5, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
+    put("cost_database", "key_out_of_range", cost_database(5, "UPDATE cost_keys SET samples = 99999999999"))
+    put("cost_database", "hash_of_another", cost_database(5, "UPDATE fingerprints SET json = '{}'"))
+    put("cost_database", "cut", cost_database(5)[:5000])
     put("cost_database", "no_database", b"SQLite format 3\0" + bytes(84))
 
 

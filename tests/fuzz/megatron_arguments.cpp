@@ -7,7 +7,7 @@
 #include "base/check.hpp"
 #include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
-#include "schema/megatron_plan.hpp"
+#include "schema/plan_import.hpp"
 #include "schema/target.hpp"
 #include "target.hpp"
 

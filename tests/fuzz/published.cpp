@@ -1,8 +1,8 @@
-// Published profiles. An input is a format's name and its files:
+// Published profiles, and what others recorded of running jobs. An input is a format's name and its files:
 //   FORMAT, perhaps with " said" behind it: with everything said that files may leave out
 //   ==== NAME
 //   its text
-// What is accepted gives documents that can be read again.
+// What is accepted gives documents, keys and sources that can be read again.
 
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +46,10 @@ ProfileSupplement take_supplement(std::string& format) {
   if (!format.ends_with(kSaid)) return {};
   format.resize(format.size() - kSaid.size());
   ProfileSupplement supplement;
+  if (format == "traces") {
+    supplement.devices_per_node = 1;
+    return supplement;
+  }
   supplement.layers = {2};
   supplement.global_batch = 8;
   supplement.device_memory = Bytes{16} << 30;
@@ -58,6 +62,19 @@ template <typename Read>
 void check_read(const Read& read, const std::string& file) {
   if (read.ok()) return;
   std::fprintf(stderr, "a document that was written is refused: %s: %s\n", file.c_str(), read.error().message.c_str());
+  std::abort();
+}
+
+void check_costs(const PublishedCosts& profile) {
+  for (const Cost& cost : profile.costs) {
+    const auto again = parse_cost_key(to_json(cost.key));
+    check_read(again, profile.origin);
+    if (*again == cost.key && !cost.statistics.empty()) continue;
+    std::fprintf(stderr, "a key is another one when it is read again: %s\n", describe(cost.key).c_str());
+    std::abort();
+  }
+  if (to_text(parse_cost_source(profile.source)) == profile.source) return;
+  std::fprintf(stderr, "a source is another one when it is read again: %s\n", profile.source.c_str());
   std::abort();
 }
 
@@ -82,6 +99,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (format != "nccl-tests") paths = {directory.path()};
   const auto published = read_published(format, paths, supplement);
   if (!fuzz::judge(published)) return 0;
+  for (const PublishedCosts& profile : published->costs) check_costs(profile);
   for (const PublishedModel& one : published->models) check_read(parse_model(to_json(one.model), one.file), one.file);
   for (const PublishedCluster& one : published->clusters) {
     check_read(parse_cluster(to_json(one.cluster), one.file), one.file);

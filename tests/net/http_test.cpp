@@ -154,6 +154,26 @@ TEST_CASE("bytes that are not HTTP are answered with 400 and the server goes on"
   CHECK(request(loop, server->port(), "GET", "/v1/echo?q=1").ok());
 }
 
+TEST_CASE("a request has one Host, one caller at most, and names no parameter twice") {
+  EventLoop loop;
+  const auto server = start(loop);
+  const auto status_of = [&](const std::string& target, const std::string& headers) {
+    return raw_exchange(loop, *server, "GET " + target + " HTTP/1.1\r\n" + headers + "Connection: close\r\n\r\n");
+  };
+  const std::string host = "Host: localhost\r\n";
+  CHECK(status_of("/v1/echo?q=1&r=2", host).starts_with("HTTP/1.1 200"));
+  for (const std::string& headers :
+       {std::string(), host + host, host + "Host: evil.example\r\n", "Host: evil.example\r\n" + host}) {
+    INFO(headers);
+    const std::string reply = status_of("/v1/echo?q=1", headers);
+    CHECK(reply.starts_with("HTTP/1.1 400"));
+    CHECK(reply.find("a request has one Host header") != std::string::npos);
+  }
+  CHECK(status_of("/v1/echo?q=1", host + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n")
+            .starts_with("HTTP/1.1 400"));
+  CHECK(status_of("/v1/echo?q=1&q=2", host).starts_with("HTTP/1.1 400"));
+}
+
 TEST_CASE("a request of a foreign web page is refused before the handler sees it") {
   EventLoop loop;
   const auto server = start(loop);

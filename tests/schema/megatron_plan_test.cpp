@@ -1,4 +1,4 @@
-#include "schema/megatron_plan.hpp"
+#include "schema/plan_import.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

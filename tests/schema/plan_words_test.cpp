@@ -66,13 +66,18 @@ TEST_CASE("a plan is told in the words of PyTorch's scripts") {
         "sharding_strategy=FULL_SHARD");
 }
 
-TEST_CASE("a plan is told in Megatron-LM's flags and in DeepSpeed's keys, and else not at all") {
+TEST_CASE("a plan is told in flags of Megatron-LM and torchtitan and in DeepSpeed's keys, and else not at all") {
   const Plan plan = replicas(2, 16);
   CHECK(plan_words(plan, gpt(), "megatron") ==
         "--global-batch-size 32 --micro-batch-size 8 --tensor-model-parallel-size 1 --pipeline-model-parallel-size 1");
   CHECK(plan_words(plan, gpt(), "deepspeed") ==
         "train_batch_size=32, train_micro_batch_size_per_gpu=8, gradient_accumulation_steps=2, "
         "zero_optimization.stage=0");
+  CHECK(plan_words(plan, gpt(), "torchtitan-0.2") ==
+        "--training.global_batch_size 32 --training.local_batch_size 8 --training.no-enable_cpu_offload "
+        "--parallelism.pipeline_parallel_degree 1 --parallelism.tensor_parallel_degree 1 "
+        "--parallelism.context_parallel_degree 1 --parallelism.data_parallel_replicate_degree 2 "
+        "--parallelism.data_parallel_shard_degree 1 --activation_checkpoint.mode none");
   for (const char* target : {"", "trainer", "galvatron", "none such"}) CHECK(plan_words(plan, gpt(), target).empty());
   Plan pipeline = plan;  // DDP runs no such plan
   pipeline.stages[0].segments[0].tp = 2;

@@ -172,4 +172,98 @@ def fsdp(random, shape):
     return _data_parallel(random, shape, ["none", "gradients", "parameters"], recompute=True, hybrid=True)
 
 
-GENERATORS = {"megatron": megatron, "galvatron": galvatron, "deepspeed": deepspeed, "ddp": ddp, "fsdp": fsdp}
+def _one_recompute(random, shape, plan):
+    """Every layer recomputed, or none."""
+    segment = plan["stages"][0]["segments"][0]
+    switched = "switches" in segment and segment["sharded"] == "gradients"
+    if random.random() < 0.5 and not switched:
+        segment["recompute"] = [[shape.before, shape.operators - shape.after]]
+    return plan
+
+
+def transformers(random, shape):
+    plan = _one_recompute(random, shape, _data_parallel(random, shape, ["none", "none", "gradients", "parameters"], recompute=False))
+    if plan["stages"][0]["segments"][0]["sharded"] == "none" and random.random() < 0.5:
+        plan["target_knobs"] = {"bucket_bytes": random.randint(1, 200) << 20}
+    return plan
+
+
+def transformers_deepspeed(random, shape):
+    return _one_recompute(random, shape, deepspeed(random, shape))
+
+
+def fsdp2(random, shape):
+    return fsdp(random, shape)
+
+
+def accelerate(random, shape):
+    plan = _data_parallel(random, shape, ["none", "gradients", "parameters"], recompute=False, hybrid=True)
+    return plan if plan["stages"][0]["segments"][0]["sharded"] == "none" else _one_recompute(random, shape, plan)
+
+
+def accelerate_deepspeed(random, shape):
+    return _data_parallel(random, shape, ["none", "optimizer", "gradients", "parameters"], recompute=False, offload=True)
+
+
+def lightning(random, shape):
+    plan = _data_parallel(random, shape, ["none", "gradients", "parameters"], recompute=False, hybrid=True)
+    if plan["stages"][0]["segments"][0]["sharded"] == "none" and random.random() < 0.5:
+        plan["target_knobs"] = {"bucket_bytes": random.randint(1, 1 << 27)}
+    return plan
+
+
+def lightning_deepspeed(random, shape):
+    return deepspeed(random, shape)
+
+
+def _every_nth(random, shape, counts, groups, most):
+    """Operators of each N-th layer that a device has; of no layer where N is 0."""
+    every = random.randint(0, most)
+    seen, layer, chosen = [0] * groups, 0, set()
+    for stage, count in enumerate(counts):
+        for _ in range(count):
+            seen[stage % groups] += 1
+            if every and seen[stage % groups] % every == 0:
+                chosen |= set(range(*shape.layer_range(layer)))
+            layer += 1
+    return chosen
+
+
+def _torchtitan(random, shape, toml):
+    stages = random.choice([s for s in (1, 1, 2, 4) if s <= shape.layers])
+    rounds = random.choice([1, 1, 2]) if stages > 1 and 2 * stages <= shape.layers else 1
+    tp, dp, cp = _power(random, 4), _power(random, 8), random.choice([1, 1, 2])
+    sharded = random.choice(["none", "gradients", "parameters"])
+    if dp == 1:
+        sharded, cp = "none", 1
+    elif cp > 1 or (toml and (tp > 1 or stages > 1)):
+        sharded = random.choice(["gradients", "parameters"])
+    microbatch, batch = _batch(random, dp)
+    if stages > 1:
+        batch = microbatch * stages * random.randint(1, 4)
+    counts = _cut_layers(random, shape.layers, stages * rounds, 1)
+    recompute = _every_nth(random, shape, counts, stages, 3 if toml else 1)
+    degree = dp // 2 if sharded != "none" and dp >= 4 and random.random() < 0.5 else 0
+    size, out = tp * dp * cp, []
+    for number, (begin, end) in enumerate(_stage_ranges(shape, counts)):
+        first = number % stages * size
+        segment = {"operators": [begin, end], "dp": dp, "tp": tp, "cp": cp, "sharded": sharded, "sharded_degree": degree,
+                   "recompute": _inside(recompute, begin, end)}
+        out.append({"devices": list(range(first, first + size)), "segments": [segment]})
+    kind = "interleaved" if rounds > 1 else random.choice(["1f1b", "gpipe"]) if stages > 1 else "1f1b"
+    shared = tp > 1 and (toml or random.random() < 0.5)
+    return _plan(batch, microbatch, out, kind, {"sequence_parallel": True} if shared else None)
+
+
+def torchtitan(random, shape):
+    return _torchtitan(random, shape, toml=False)
+
+
+def torchtitan_toml(random, shape):
+    return _torchtitan(random, shape, toml=True)
+
+
+GENERATORS = {"megatron": megatron, "galvatron": galvatron, "deepspeed": deepspeed, "ddp": ddp, "fsdp": fsdp,
+              "torchtitan": torchtitan, "torchtitan-0.2": torchtitan_toml, "transformers": transformers,
+              "transformers-deepspeed": transformers_deepspeed, "fsdp2": fsdp2, "accelerate": accelerate,
+              "accelerate-deepspeed": accelerate_deepspeed, "lightning": lightning, "lightning-deepspeed": lightning_deepspeed}

@@ -44,7 +44,8 @@ MUTATIONS = {
 BASE = {"schema": "trimtab.plan/1", "model": "random", "global_batch": 8, "microbatch": 2,
         "schedule": {"kind": "1f1b", "transfers": "blocking"},
         "stages": [{"devices": [0, 1], "segments": [{"operators": [0, SHAPE.operators], "dp": 2, "tp": 1}]}]}
-HONOURED = {"megatron": {"segments.tp", "stages"}, "galvatron": {"segments.tp", "stages"}}
+HONOURED = {"megatron": {"segments.tp", "stages"}, "galvatron": {"segments.tp", "stages"}, "torchtitan": {"segments.tp", "stages"},
+            "torchtitan-0.2": {"stages"}}
 
 
 class Refusals(ProgramTest):
@@ -110,7 +111,9 @@ class Refusals(ProgramTest):
 
     def test_sharding_levels(self):
         for target, level in (("ddp", "gradients"), ("ddp", "parameters"), ("fsdp", "optimizer"),
-                              ("galvatron", "optimizer")):
+                              ("galvatron", "optimizer"), ("torchtitan", "optimizer"), ("torchtitan-0.2", "optimizer"),
+                              ("transformers", "optimizer"), ("fsdp2", "optimizer"), ("accelerate", "optimizer"),
+                              ("lightning", "optimizer")):
             plan = copy.deepcopy(BASE)
             segment(plan)["sharded"] = level
             with self.subTest(target=target, level=level):
@@ -157,6 +160,27 @@ class Refusals(ProgramTest):
         self.assertIn("ranks share each sequence in 4 equal parts",
                       self.export(plan, model[14], "megatron").stderr)
         self.refuse(plan, "trainer", "sequence_parallel")
+
+    def test_what_torchtitan_asserts(self):
+        """Its trainer, its dimensions and PyTorch's schedules end with these."""
+        pipeline = copy.deepcopy(BASE)
+        split_in_two(pipeline)
+        self.refuse({**pipeline, "global_batch": 2}, "torchtitan", "1F1B needs as many microbatches as stages, 2, found 1")
+        self.refuse(pipeline, "torchtitan-0.2", "neither tensor parallelism nor pipelines with DDP")
+        context = copy.deepcopy(BASE)
+        segment(context).update(dp=1, cp=2)
+        self.refuse(context, "torchtitan", "shards over context-parallel ranks, too")
+        tensor = copy.deepcopy(BASE)
+        segment(tensor).update(dp=1, tp=2)
+        self.refuse(tensor, "torchtitan-0.2", "target_knobs.sequence_parallel: must be true with tp above 1")
+        tensor["target_knobs"] = {"sequence_parallel": True}
+        odd = meaning.Shape(4, sequence=62).document(8)
+        for target in ("torchtitan", "torchtitan-0.2"):
+            self.assertEqual(self.export(tensor, SHAPE.document(8), target).returncode, 0)
+        tensor["stages"][0]["devices"] = list(range(4))
+        segment(tensor).update(tp=4)
+        self.assertIn("equal parts", self.export(tensor, odd, "torchtitan").stderr)
+        self.refuse({**BASE, "target_knobs": {"sequence_parallel": True}}, "torchtitan", "sequence_parallel")
 
     def test_unknown_target_and_missing_model(self):
         plan = self.write("plan.json", BASE)

@@ -3,22 +3,38 @@ import json
 import random
 import unittest
 
+import accelerate_reader
 import deepspeed_reader
 import galvatron_reader
+import lightning_reader
 import megatron_reader
 import meaning
 import random_plans
 import torch_reader
+import torchtitan_reader
+import transformers_reader
 from program import ProgramTest, run, seed
 
 PLANS = 40  # of each target
+FEWER = 20  # of a target that shares its code with another
 READERS = {
     "megatron": lambda answer, world, shape: megatron_reader.read(answer["arguments"], world, shape),
     "deepspeed": lambda answer, world, shape: deepspeed_reader.read(answer["file_text"], world, shape),
     "galvatron": lambda answer, world, shape: galvatron_reader.read(answer["file_text"], world, shape),
     "ddp": lambda answer, world, shape: torch_reader.read(answer["file_text"], world, shape),
     "fsdp": lambda answer, world, shape: torch_reader.read(answer["file_text"], world, shape),
+    "torchtitan": lambda answer, world, shape: torchtitan_reader.read(answer["arguments"], world, shape),
+    "fsdp2": lambda answer, world, shape: torch_reader.read(answer["file_text"], world, shape),
+    "accelerate": lambda answer, world, shape: accelerate_reader.read(answer, world, shape),
+    "accelerate-deepspeed": lambda answer, world, shape: accelerate_reader.read(answer, world, shape),
+    "lightning": lambda answer, world, shape: lightning_reader.read(answer["arguments"], world, shape),
+    "lightning-deepspeed": lambda answer, world, shape: lightning_reader.read(answer["arguments"], world, shape),
+    "transformers": lambda answer, world, shape: transformers_reader.read(answer["arguments"], world, shape),
+    "transformers-deepspeed": lambda answer, world, shape: transformers_reader.read(answer["arguments"], world, shape),
+    "torchtitan-0.2": lambda answer, world, shape: torchtitan_reader.read(answer["arguments"], world, shape),
 }
+IMPORTED = ("megatron", "deepspeed", "galvatron", "torchtitan", "torchtitan-0.2", "transformers", "transformers-deepspeed",
+            "accelerate", "accelerate-deepspeed", "lightning", "lightning-deepspeed")
 
 
 def random_shape(generator):
@@ -30,7 +46,7 @@ def random_shape(generator):
 class RoundTrip(ProgramTest):
     def check(self, target):
         base = seed()
-        for number in range(PLANS):
+        for number in range(FEWER if target in ("fsdp2", *IMPORTED[5:]) else PLANS):
             generator = random.Random(f"{base}/{target}/{number}")
             shape = random_shape(generator)
             plan = random_plans.GENERATORS[target](generator, shape)
@@ -40,12 +56,19 @@ class RoundTrip(ProgramTest):
             world = max(device for stage in plan["stages"] for device in stage["devices"]) + 1
             read = READERS[target](json.loads(done.stdout), world, shape)
             self.assertEqual(read, meaning.of_plan(plan), about)
-            if target == "megatron":
-                self.check_import(json.loads(done.stdout)["arguments"], world, plan, about)
+            if target in IMPORTED:
+                self.check_import(target, json.loads(done.stdout), world, plan, about)
 
-    def check_import(self, arguments, world, plan, about):
-        """The program reads its own arguments back."""
-        done = run("plan", "import", "--model", self.folder / "model.json", "--ranks", world, "--", *arguments)
+    def check_import(self, target, written, world, plan, about):
+        """The program reads back what it wrote. A file says by its members whose it is, arguments do not."""
+        words = ["--model", self.folder / "model.json", "--ranks", world]
+        if written["file_text"]:
+            file = self.folder / written["file_name"]
+            file.write_text(written["file_text"], encoding="utf-8")
+            words += [file, "--", *written["arguments"]]
+        else:
+            words += ["--from", target.split("-")[0], "--", *written["arguments"]]
+        done = run("plan", "import", *words)
         self.assertEqual(done.returncode, 0, about + done.stderr)
         self.assertEqual(meaning.of_plan(json.loads(done.stdout)), meaning.of_plan(plan), about)
 
@@ -63,6 +86,23 @@ class RoundTrip(ProgramTest):
 
     def test_fsdp(self):
         self.check("fsdp")
+        self.check("fsdp2")
+
+    def test_torchtitan(self):
+        self.check("torchtitan")
+        self.check("torchtitan-0.2")
+
+    def test_transformers(self):
+        self.check("transformers")
+        self.check("transformers-deepspeed")
+
+    def test_accelerate(self):
+        self.check("accelerate")
+        self.check("accelerate-deepspeed")
+
+    def test_lightning(self):
+        self.check("lightning")
+        self.check("lightning-deepspeed")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,10 @@ def read(text, world_size, shape):
             assert "bucket_cap_mb" in parameters
             knobs["bucket_bytes"] = int(config["bucket_cap_mb"] * 1024 * 1024)  # as its constructor does
         level = "optimizer" if config["zero_redundancy_optimizer"] else "none"
+    elif config["kind"] == "fsdp2":
+        degree = config["shard_group_size"]
+        level = "none" if degree == 1 else "parameters" if config["reshard_after_forward"] else "gradients"
+        assert world_size % degree == 0
     else:
         assert "sharding_strategy" in constructor_parameters(FSDP_SOURCE, "FullyShardedDataParallel")
         strategy = config["sharding_strategy"]

@@ -7,7 +7,7 @@
 
 #include "net/credentials.hpp"
 #include "net/otlp_settings.hpp"
-#include "schema/settings.hpp"
+#include "schema/settings/settings.hpp"
 
 namespace trimtab::agent {
 

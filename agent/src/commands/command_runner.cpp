@@ -5,8 +5,12 @@
 #include <cmath>
 #include <filesystem>
 
+#include "agent_database.hpp"
+#include "base/text_parts.hpp"
 #include "commands/checkpoint_copy.hpp"
 #include "schema/device_memory.hpp"
+#include "schema/hash64.hpp"
+#include "schema/job_without_plan.hpp"
 #include "schema/nccl_choice.hpp"
 #include "schema/target.hpp"
 
@@ -64,12 +68,20 @@ bool is_reached(const wire::Command& command, const wire::Kill& kill) {
   return command.has_describe() && is_of_job(command.describe().job_json());
 }
 
+// The job as the plan of the launch has it: with what that sets of the job's own knobs.
+Result<Job> planned_job(const wire::Launch& asked, const Job& job, JobContext& jobs) {
+  if (job.own_knobs.empty() || asked.plan_json().empty()) return job;
+  TRIMTAB_TRY(const Plan* const plan, jobs.plan(job.name, asked.plan_json()));
+  return with_own_settings(job, plan->own);
+}
+
 // The plan as the job's target reads it; the coordinator puts the model into such a job.
-Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scratch& scratch, RankLaunch& launch) {
-  if (job.target.empty() || asked.plan_json().empty()) return {};
+Status place_plan_of_target(const wire::Launch& asked, const Job& job, JobContext& jobs, const Scratch& scratch,
+                            RankLaunch& launch) {
+  if (job.target.empty() || asked.plan_json().empty() || tries_own_knobs_alone(job)) return {};
   TRIMTAB_TRY(const Model model, parse_model(job.model_json, "the job's model"));
-  TRIMTAB_TRY(const Plan plan, parse_plan(asked.plan_json(), "the launch's plan"));
-  TRIMTAB_TRY(ExportedPlan exported, export_plan(plan, model, job.target));
+  TRIMTAB_TRY(const Plan* const plan, jobs.plan(job.name, asked.plan_json()));
+  TRIMTAB_TRY(ExportedPlan exported, export_plan(*plan, model, job.target));
   launch.target_arguments = std::move(exported.arguments);
   launch.target_environment = std::move(exported.environment);
   if (exported.file_name.empty()) return {};
@@ -81,7 +93,7 @@ Status place_plan_of_target(const wire::Launch& asked, const Job& job, const Scr
 // for that as for anything else; a trial's launch has nothing to save, and what must not be saved has no time.
 Nanoseconds grace_of(const wire::Kill& asked, const std::string& state, Nanoseconds usual) {
   if (asked.unsaved()) return Nanoseconds(0);
-  if (!asked.variant().empty() || !is_plain_name(asked.job())) return usual;
+  if (!asked.variant().empty() || !is_job_name(asked.job())) return usual;
   const auto text = read_file(Scratch(state, asked.job(), "").job());
   if (!text.ok()) return usual;
   const auto job = parse_job(*text, "the job's document");
@@ -113,6 +125,13 @@ Status place_nccl_table(const wire::Launch& asked, const Scratch& scratch, RankL
   TRIMTAB_TRY(const std::string written, read_file(launch.nccl_table));
   if (written == asked.nccl_table()) return {};
   return unavailable("the table of NCCL choices " + launch.nccl_table + " does not read as it was written");
+}
+
+// A command that an earlier agent has begun and not finished is run again under the same name, and who meets in a file
+// meets the dead there: so each run has a file of its own. All of its ranks are this agent's.
+std::string rendezvous_of_benchmark(const std::string& asked, const std::string& scratch) {
+  const bool is_address = asked.find("://") != std::string::npos;
+  return rendezvous_address(is_address ? asked : asked + "-" + hash64_hex(std::to_string(random_seed())), scratch);
 }
 
 Status check_ranks(const google::protobuf::RepeatedField<std::uint32_t>& ranks, const Job& job) {
@@ -199,7 +218,7 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   order.requests_json = asked.requests_json();
   order.ranks = {asked.ranks().begin(), asked.ranks().end()};
   order.node = surroundings_.places.node;
-  order.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
+  order.rendezvous = rendezvous_of_benchmark(asked.rendezvous(), scratch.path());
   order.scratch = scratch.path();
   order.memory_limit = device_memory(job, surroundings_.memory);
   order.deadline = deadline_of(asked.deadline_s());
@@ -220,7 +239,7 @@ Status CommandRunner::launch(const wire::Command& command) {
   const auto& asked = command.launch();
   TRIMTAB_TRY(const Job job, parse_job(asked.job_json(), "job"));
   TRIMTAB_TRY_STATUS(check_ranks(asked.ranks(), job));
-  if (!asked.variant().empty() && !is_plain_name(asked.variant())) {
+  if (!asked.variant().empty() && !is_job_name(asked.variant())) {
     return bad_input("a variant's name must be letters, digits, '.', '_' and '-', but it is '" + asked.variant() + "'");
   }
   if (asked.of_trial() && surroundings_.held()) {
@@ -270,7 +289,8 @@ Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) 
 
 Status CommandRunner::start_launch(const wire::Launch& asked, const Job& job) {
   const Scratch scratch(surroundings_.state, job.name, asked.variant());
-  TRIMTAB_TRY(const auto starts, rank_starts(asked, job, scratch));
+  TRIMTAB_TRY(const Job planned, planned_job(asked, job, surroundings_.jobs));
+  TRIMTAB_TRY(const auto starts, rank_starts(asked, planned, scratch));
   for (const auto& start : starts) {
     if (!surroundings_.ranks.has_started(start)) surroundings_.launching(start.id);
   }
@@ -291,7 +311,7 @@ Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const
   const std::uint32_t ranks = asked.nodes(0).ranks();
   const bool even = std::ranges::all_of(asked.nodes(), [ranks](const auto& node) { return node.ranks() == ranks; });
   launch.ranks_per_node = even ? ranks : 0;
-  for (const auto& node : asked.nodes()) launch.nodes += (launch.nodes.empty() ? "" : ",") + node.node();
+  launch.nodes = joined(asked.nodes(), ",", [](const auto& node) { return node.node(); });
   TRIMTAB_TRY(auto arguments, expand(job.submit, placeholders(job, launch)));
   return RankStart{{job.name, asked.variant(), kLauncher},
                    asked.launch(),
@@ -316,7 +336,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   launch.variant = asked.variant();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
   launch.checkpoint = has_own_checkpoint(asked, job) ? scratch.checkpoint() : job.checkpoint;
-  TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, scratch, launch));
+  TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, surroundings_.jobs, scratch, launch));
   make_rendezvous_directory(launch.rendezvous);
   const bool submitted = !job.submit.empty();
   // What a scheduler has given a slot (devices, binding) stays: only the job's part and ours are laid over it.

@@ -1,7 +1,5 @@
 #include "commands/job_context.hpp"
 
-#include "host/fingerprint_probe.hpp"
-
 namespace trimtab::agent {
 
 void JobContext::node_changed(Fingerprint node) {
@@ -18,19 +16,12 @@ Status JobContext::remember_job(const Job& job) {
 }
 
 std::string JobContext::fingerprint_json(const Job& job) const {
-  Fingerprint fingerprint = node_;
-  for (const auto& [name, value] : job.environment) {
-    if (host::changes_costs(name, node_)) fingerprint.environment[name] = value;
-  }
-  Fingerprint of_job;
-  of_job.software = job.software;
-  host::merge(fingerprint, of_job);
-  return to_json(fingerprint);
+  return to_json(fingerprint_of_job(node_, job.environment, job.software));
 }
 
 std::string JobContext::fingerprint_json(const std::string& job) {
   if (const auto found = fingerprints_.find(job); found != fingerprints_.end()) return found->second;
-  if (!is_plain_name(job)) return to_json(node_);
+  if (!is_job_name(job)) return to_json(node_);
   const auto text = read_file(Scratch(state_, job, "").job());
   const auto known = text.ok() ? parse_job(*text, "job " + job) : Result<Job>(text.error());
   if (!known.ok()) return to_json(node_);
@@ -48,17 +39,19 @@ Status JobContext::remember_model(const std::string& job, std::string_view model
 
 void JobContext::forget(const std::string& job) {
   models_.erase(job);
+  plans_.erase(job);
   fingerprints_.erase(job);
 }
 
 void JobContext::forget_all_but(const std::function<bool(const std::string& job)>& is_kept) {
   std::erase_if(models_, [&](const auto& one) { return !is_kept(one.first); });
+  std::erase_if(plans_, [&](const auto& one) { return !is_kept(one.first); });
   std::erase_if(fingerprints_, [&](const auto& one) { return !is_kept(one.first); });
 }
 
 const Model* JobContext::model(const std::string& job) {
   if (const auto found = models_.find(job); found != models_.end()) return &found->second;
-  if (!is_plain_name(job)) return nullptr;
+  if (!is_job_name(job)) return nullptr;
   const auto text = read_file(Scratch(state_, job, "").model());
   if (!text.ok()) return nullptr;
   auto parsed = parse_model(*text, "the model of job " + job);
@@ -66,11 +59,19 @@ const Model* JobContext::model(const std::string& job) {
   return &models_.insert_or_assign(job, std::move(parsed).value()).first->second;
 }
 
+Result<const Plan*> JobContext::plan(const std::string& job, std::string_view plan_json) {
+  const auto found = plans_.find(job);
+  if (found != plans_.end() && found->second.json == plan_json) return &found->second.plan;
+  TRIMTAB_TRY(Plan read, parse_plan(plan_json, "the launch's plan"));
+  return &plans_.insert_or_assign(job, JobPlan{std::string(plan_json), std::move(read)}).first->second.plan;
+}
+
 std::optional<FoldContext> JobContext::context(const std::string& job, std::uint32_t rank, std::string_view plan_json) {
   const Model* known = model(job);
-  const auto plan = parse_plan(plan_json, "plan of job " + job);
-  if (known == nullptr || !plan.ok()) return std::nullopt;
-  return fold_context(*known, *plan, static_cast<std::int32_t>(rank));
+  if (known == nullptr) return std::nullopt;
+  const auto its_plan = plan(job, plan_json);
+  if (!its_plan.ok()) return std::nullopt;
+  return fold_context(*known, **its_plan, static_cast<std::int32_t>(rank));
 }
 
 std::optional<FoldContext> JobContext::launched_context(const Scratch& scratch, const std::string& job,

@@ -31,6 +31,9 @@ class JobContext {
   // The job's model, where somebody knows it: from the job itself or from its describe command.
   [[nodiscard]] Status remember_model(const std::string& job, std::string_view model_json);
 
+  // Read once for all ranks of a launch or a change. Valid until another plan of the job is asked for.
+  [[nodiscard]] Result<const Plan*> plan(const std::string& job, std::string_view plan_json);
+
   // For a rank under a plan; nothing when the model is not known or one of them does not parse.
   [[nodiscard]] std::optional<FoldContext> context(const std::string& job, std::uint32_t rank,
                                                    std::string_view plan_json);
@@ -39,11 +42,16 @@ class JobContext {
                                                             std::uint32_t rank, std::uint64_t epoch);
 
  private:
+  struct JobPlan {
+    std::string json;
+    Plan plan;
+  };
   [[nodiscard]] const Model* model(const std::string& job);
 
   std::string state_;
   Fingerprint node_;
   std::map<std::string, Model> models_;
+  std::map<std::string, JobPlan> plans_;
   std::map<std::string, std::string> fingerprints_;
 };
 

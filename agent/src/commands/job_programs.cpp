@@ -57,6 +57,7 @@ class DescribeRun final : public RunningCommand {
 };
 
 constexpr std::size_t kErrorsNamed = 5;
+constexpr std::string_view kFile = "file://";
 
 std::string summary_of(const BenchmarkFold& fold) {
   std::string text;
@@ -146,10 +147,24 @@ class BenchmarkRun final : public RunningCommand {
                  (end.timed_out ? "did not end within " + format_duration(order_.deadline) : describe(end.end));
       if (!end.error_tail.empty()) failure_ += "; its last output: " + end.error_tail;
       exit_code_ = static_cast<std::uint32_t>(end.end.exit_code);
+      killed_ = end.end.signal != 0 && !end.timed_out;
+      if (!killed_ && !end.timed_out) name_killed_rank();
       // The others wait for it in a collective, and would for long.
       for (const auto& [other, run] : runs_) run.process->kill();
     }
     if (running_ == 0) finish();
+  }
+
+  // A rank that exits because another one was killed may be heard of first: that other one is the cause.
+  void name_killed_rank() {
+    for (const auto& [rank, run] : runs_) {
+      const std::int32_t signal = run.process->ended_by();
+      if (signal == 0) continue;
+      killed_ = true;
+      failure_ = "rank " + std::to_string(rank) + " of the benchmark command " +
+                 agent::describe(ProcessEnd{true, 0, signal}) + ", and then " + failure_;
+      return;
+    }
   }
 
   void finish() {
@@ -159,11 +174,13 @@ class BenchmarkRun final : public RunningCommand {
     wire::CommandDone reply;
     reply.set_ok(failure_.empty());
     reply.set_exit_code(exit_code_);
+    reply.set_killed(killed_);
     const std::string items = summary_of(fold_);
     reply.set_error(failure_ + (failure_.empty() || items.empty() ? "" : "; ") + items);
     reply.set_output(std::to_string(costs.size()) + " costs of " + std::to_string(fold_.items()) + " items");
     std::error_code ignored;
     std::filesystem::remove(requests_path(), ignored);
+    if (order_.rendezvous.starts_with(kFile)) std::filesystem::remove(order_.rendezvous.substr(kFile.size()), ignored);
     callbacks_.done(std::move(reply));
   }
 
@@ -176,6 +193,7 @@ class BenchmarkRun final : public RunningCommand {
   std::uint32_t reported_ = 0;
   std::string failure_;
   std::uint32_t exit_code_ = 0;
+  bool killed_ = false;
 };
 
 class SystemJobPrograms final : public JobPrograms {

@@ -44,12 +44,6 @@ std::optional<std::uint64_t> launch_of_table(std::string_view name) {
 
 }  // namespace
 
-bool is_plain_name(std::string_view name) {
-  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos &&
-         name.find_first_not_of('.') != std::string_view::npos;
-}
-
 Scratch::Scratch(const std::string& state, const std::string& job, const std::string& variant)
     : path_(state + "/jobs/" + job + (variant.empty() ? "" : "@" + variant)) {}
 

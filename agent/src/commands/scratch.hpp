@@ -8,15 +8,13 @@
 
 #include "base/units.hpp"
 #include "ranks/rank_identity.hpp"
+#include "schema/job_name.hpp"
 
 namespace trimtab::agent {
 
-// Letters, digits, '.', '_' and '-', not dots alone: a name that is safe in a path.
-[[nodiscard]] bool is_plain_name(std::string_view name);
-
 class Scratch {
  public:
-  // REQUIRES: both are plain names, `variant` may be empty.
+  // REQUIRES: both are names of jobs (is_job_name), `variant` may be empty.
   Scratch(const std::string& state, const std::string& job, const std::string& variant);
 
   [[nodiscard]] const std::string& path() const { return path_; }

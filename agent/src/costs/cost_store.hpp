@@ -93,6 +93,8 @@ class CostStore {
   void look_after(Nanoseconds now);
   void acknowledged(std::uint64_t batch);
 
+  // Of the node's own database of costs.
+  [[nodiscard]] DatabaseHealth look_after_costs() { return costs_.look_after(); }
   [[nodiscard]] const BatchSpool& spool() const { return spool_; }
   struct Counters {
     std::uint64_t spooled = 0;

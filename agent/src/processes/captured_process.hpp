@@ -66,6 +66,8 @@ class CapturedProcess final {
   CapturedProcess(const CapturedProcess&) = delete;
   CapturedProcess& operator=(const CapturedProcess&) = delete;
 
+  // The signal that has ended it, as soon as it has.
+  [[nodiscard]] std::int32_t ended_by() const { return process_ ? process_->ended_by() : 0; }
   void kill() {
     if (process_) process_->signal_group(SIGKILL);
   }

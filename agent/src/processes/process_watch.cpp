@@ -57,6 +57,14 @@ void ProcessWatch::kill_all() {
   for (const pid_t pid : apart_) ::kill(pid, SIGKILL);
 }
 
+std::int32_t ProcessWatch::ended_by() const {
+  if (end_.known) return end_.signal;
+  siginfo_t seen{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &seen, WEXITED | WNOHANG | WNOWAIT) != 0 || seen.si_pid != pid_)
+    return 0;
+  return seen.si_code == CLD_EXITED ? 0 : seen.si_status;
+}
+
 void ProcessWatch::readable() {
   end_ = look(descriptor_.get());
   watch_ = {};

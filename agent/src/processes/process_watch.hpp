@@ -57,6 +57,9 @@ class ProcessWatch final : public WatchedProcess {
   void kill_all() override;
   void end_group_with_it() override { end_group_ = true; }
   void leave_group() override { leave_group_ = true; }
+  // The signal that has ended it; 0 while it runs, or where it has exited. Also before `ended` is told, which waits for
+  // its group.
+  [[nodiscard]] std::int32_t ended_by() const;
 
  private:
   struct Member {

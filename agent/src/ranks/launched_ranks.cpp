@@ -121,6 +121,18 @@ LaunchedRanks::Rank* LaunchedRanks::rank_of(const Slot& slot) {
   return nullptr;
 }
 
+Result<std::uint64_t> LaunchedRanks::start_time_of(pid_t pid, const char* where) const {
+  if (pid == 0) {
+    return bad_input(process_name(pid) +
+                     ": what it runs could not be looked after. Run the agent in the node's own PID namespace "
+                     "(Kubernetes: hostPID), or in the one that " +
+                     where);
+  }
+  const auto stat = processes_->stat(pid);
+  if (!stat) return unavailable(process_name(pid) + " has ended");
+  return stat->start_time;
+}
+
 Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
   Rank* rank = rank_of(slot);
   if (rank == nullptr || !rank->awaited) {
@@ -128,16 +140,10 @@ Result<RankStart> LaunchedRanks::take_slot(const Slot& slot, pid_t pid) {
                      std::to_string(slot.launch) + " of job " + slot.job +
                      ": the launch is over, or other nodes were meant");
   }
-  if (pid == 0) {
-    return bad_input(process_name(pid) +
-                     ": what it runs could not be looked after. Run the agent in the node's own PID namespace "
-                     "(Kubernetes: hostPID), or in the one that the scheduler starts processes in");
-  }
-  const auto stat = processes_->stat(pid);
-  if (!stat) return unavailable(process_name(pid) + " has ended");
+  TRIMTAB_TRY(const std::uint64_t start_time, start_time_of(pid, "the scheduler starts processes in"));
   TRIMTAB_TRY(const int log, open_log(rank->awaited->log_path));
   ::close(log);  // the process opens it itself; what an earlier launch wrote has made way
-  TRIMTAB_TRY_STATUS(occupy(*rank, pid, stat->start_time));
+  TRIMTAB_TRY_STATUS(occupy(*rank, pid, start_time));
   RankStart start = std::move(*rank->awaited);
   rank->awaited.reset();
   spdlog::info("process {} is {} of launch {}", pid, describe(start.id), start.launch);

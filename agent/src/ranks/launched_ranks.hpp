@@ -77,10 +77,10 @@ class LaunchedRanks final {
   [[nodiscard]] bool is_active(const std::string& job) const;
 
   // Of those that this agent launched. SIGTERM, SIGKILL to the groups after `grace`; `done` when all are gone (at once
-  // where none runs). `launch` 0 = any; else launches up to it. No grace: SIGKILL at once, but for launchers, which have
-  // a submission to take back. SIGTERM is for the process that trains and for those that have started it; for the whole
-  // group where none has introduced itself. What a program starts beside its training (loaders, writers of checkpoints)
-  // is needed until it has saved.
+  // where none runs). `launch` 0 = any; else launches up to it. No grace: SIGKILL at once, but for launchers, which
+  // have a submission to take back. SIGTERM is for the process that trains and for those that have started it; for the
+  // whole group where none has introduced itself. What a program starts beside its training (loaders, writers of
+  // checkpoints) is needed until it has saved.
   void end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
            std::function<void()> done);
   void end_all(Nanoseconds grace, std::function<void()> done);
@@ -121,6 +121,8 @@ class LaunchedRanks final {
   void remove_old_tables(const std::string& path) const;
   Status start_one(const RankStart& start);
   Status await_slot(const RankStart& start);
+  // Of a process that somebody else has started, in the PID namespace that `where` says.
+  [[nodiscard]] Result<std::uint64_t> start_time_of(pid_t pid, const char* where) const;
   Status occupy(Rank& rank, pid_t pid, std::uint64_t start_time);
   Rank* rank_of(const Slot& slot);
   void await_no_longer(Rank& rank);

@@ -34,21 +34,15 @@ Status LaunchedRanks::check_free(const LedgerRank& said, pid_t pid) {
 }
 
 Result<LaunchedRanks::Taken> LaunchedRanks::take_watched(LedgerRank said, pid_t pid) {
-  if (pid == 0) {
-    return bad_input(process_name(pid) +
-                     ": what it runs could not be looked after. Run the agent in the node's own PID namespace "
-                     "(Kubernetes: hostPID), or in the one that the job runs in");
-  }
-  const auto stat = processes_->stat(pid);
-  if (!stat) return unavailable(process_name(pid) + " has ended");
+  TRIMTAB_TRY(const std::uint64_t start_time, start_time_of(pid, "the job runs in"));
   const auto known = ranks_.find(said.id);
   if (known != ranks_.end() && known->second.watch && known->second.entry.pid == pid &&
-      known->second.entry.start_time == stat->start_time) {
+      known->second.entry.start_time == start_time) {
     return Taken{known->second.entry, false};
   }
   TRIMTAB_TRY_STATUS(check_free(said, pid));
   said.pid = pid;
-  said.start_time = stat->start_time;
+  said.start_time = start_time;
   Rank rank;
   rank.entry = std::move(said);
   TRIMTAB_TRY_STATUS(watch(rank));

@@ -47,6 +47,8 @@ void ActivityFold::add(const RangeRecord& record) {
     case record::kMemcpy:
     case record::kMemset:
       return add_copy(record);
+    case record::kRangesLeftOut:
+      return lost_.add(record.begin_ns, record.end_ns);
     case record::kLaunch:
       return attribution_.add_launch(low_half(record.payload), record.domain_value);
     case record::kWindow:

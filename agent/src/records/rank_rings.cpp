@@ -62,6 +62,7 @@ constexpr CounterMetric<C> kCounters[] = {
     {"records_malformed", "Records that made no sense.", &C::malformed},
     {"record_names_dropped", "Range names that found their table full.", &C::names_dropped},
     {"ranges_untracked", "Ranges nested too deep to follow.", &C::untracked},
+    {"records_lost", "Records that an agent had read, and not stored, when it was killed.", &C::lost},
     {"rings_broken", "Rings that were given up.", &C::broken_rings},
     {"rings_refused", "Rings that were not taken: too many, too large, or no rings.", &C::refused_rings},
     {"collectives", "Collectives read from rings.", &C::collectives},
@@ -135,6 +136,7 @@ Status RankRings::attach(net::LocalPeerId peer, int descriptor, CostOwner owner,
   if (!admitted.ok() || !reader.ok()) ++counters_.refused_rings;
   TRIMTAB_TRY_STATUS(admitted);
   if (!reader.ok()) return std::move(reader).error();
+  counters_.lost += (*reader)->lost_before();
   Ring& ring = rings_[peer] = {};
   ring.reader = std::move(reader).value();
   ring.fold = std::make_unique<RangeFold>(fold_options());
@@ -237,6 +239,7 @@ void RankRings::take_in(net::LocalPeerId peer, Ring& ring, std::span<const Range
       const auto picture = ring.timeline.add(record);
       if (picture && on_picture && may_tell(ring)) on_picture(peer, *picture);
     }
+    if (record.kind == record::kRangesLeftOut) ring.passes.ranges_left_out(record.end_ns);
     ring.activity->add(record);
     const bool names = record.kind == record::kThreadName;
     if (names && (ring.threads.size() < kMostThreadNames || ring.threads.contains(record.thread))) {
@@ -440,6 +443,10 @@ void RankRings::take(CostCollection& into, bool disturbed) {
     into.add(origin.owner, costs);
     return true;
   });
+}
+
+void RankRings::kept() {
+  for (const auto& [peer, ring] : rings_) ring.reader->kept();
 }
 
 void RankRings::append_metrics(std::vector<net::Metric>& into) const {

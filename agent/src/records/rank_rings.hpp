@@ -53,6 +53,8 @@ class RankRings final {
   // What was folded since the last call. `disturbed`: others took processor time of the machine meanwhile, so that what
   // a host's clock timed is told apart.
   void take(CostCollection& into, bool disturbed = false);
+  // What was taken is stored: an agent that is killed from now on has not lost it.
+  void kept();
   // What each rank does now; of a rank with several processes the one that trains. Counts "since it was last asked".
   [[nodiscard]] std::map<RankIdentity, RankActivity> activities();
   // Ranges, kernels and collectives that each rank's rings have given.
@@ -80,6 +82,7 @@ class RankRings final {
     std::uint64_t dropped = 0;  // by the producers
     std::uint64_t names_dropped = 0;
     std::uint64_t untracked = 0;
+    std::uint64_t lost = 0;  // read by an agent that was killed before it had stored what they say
     std::uint64_t broken_rings = 0;
     std::uint64_t refused_rings = 0;
     // Of what ran on devices.

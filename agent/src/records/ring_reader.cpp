@@ -23,6 +23,8 @@ constexpr std::uint32_t kMaxSlots = 1U << 20;
 constexpr std::uint32_t kMaxNames = 1U << 15;
 static_assert(4096 + kMaxNames * sizeof(record::NameEntry) + kMaxSlots * sizeof(record::RecordSlot) <= kMostRingBytes);
 constexpr std::uint32_t kNameReady = 2;
+// Each is an atomic addition to one counter of a process: ten nanoseconds, also where many threads make them.
+constexpr std::uint64_t kMostCountsInSecond = 100'000'000;
 constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // What a process hands over as its ring, in words.
@@ -146,6 +148,11 @@ Status RingReader::find_tail() {
   if (head - tail_ > slot_capacity_) return refused("its counters contradict each other");
   // A reader that died in a batch had freed slots without moving the tail.
   while (tail_ != head && slot_at(tail_).sequence.load(std::memory_order_relaxed) == tail_ + slot_capacity_) ++tail_;
+  const std::uint64_t kept = header_->kept.load(std::memory_order_acquire);
+  const std::uint64_t lost = kept == 0 || kept > tail_ ? 0 : tail_ - (kept - 1);
+  if (lost > most_since(Nanoseconds(0))) return refused("its counters say that more was read than can have been");
+  lost_before_ = lost;
+  this->kept();
   return {};
 }
 
@@ -250,9 +257,22 @@ const RingReader::Text* RingReader::text(std::uint32_t index) {
 }
 
 void RingReader::read_counters(RingDrain& drain) {
-  drain.dropped = growth(header_->dropped, dropped_);
-  drain.names_dropped = growth(header_->names_dropped, names_dropped_);
-  drain.untracked = growth(header_->untracked, untracked_);
+  const std::uint64_t dropped = growth(header_->dropped, dropped_);
+  const std::uint64_t names_dropped = growth(header_->names_dropped, names_dropped_);
+  const std::uint64_t untracked = growth(header_->untracked, untracked_);
+  const std::uint64_t most = most_since(std::exchange(counted_, clock_.monotonic()));
+  broken_ = broken_ || std::max({dropped, names_dropped, untracked}) > most;
+  drain.broken = broken_;
+  if (broken_) return;
+  drain.dropped = dropped;
+  drain.names_dropped = names_dropped;
+  drain.untracked = untracked;
+}
+
+// What a process can have counted since then.
+std::uint64_t RingReader::most_since(Nanoseconds begin) const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(clock_.monotonic() - begin).count();
+  return kMostCountsInSecond * (static_cast<std::uint64_t>(std::max<std::int64_t>(seconds, 0)) + 1);
 }
 
 bool RingReader::device_unseen() const {

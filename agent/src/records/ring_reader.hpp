@@ -48,7 +48,8 @@ struct RingDrain {
   std::uint64_t dropped = 0;        // by the producers: the ring was full
   std::uint64_t names_dropped = 0;  // by the producers: the name table was full
   std::uint64_t untracked = 0;      // by the producers: nested too deep, or too many ranges open at once
-  bool broken = false;              // the ring's counters are absurd: nothing more will come, give the ring up
+  bool broken = false;              // the ring's counters are absurd: nothing more will come, give the ring up. Its
+                                    // producers' counts of this drain are left out
   bool more = false;                // stopped at its limit or its time
 };
 
@@ -85,6 +86,11 @@ class RingReader final {
   ~RingReader();
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
+
+  // What the reader before this one had read and not kept() when it was lost.
+  [[nodiscard]] std::uint64_t lost_before() const { return lost_before_; }
+  // All that drain() has handed over is stored: none of it is lost with this reader.
+  void kept() { header_->kept.store(tail_ + 1, std::memory_order_release); }
 
   // Hands over what has been published, oldest first. Looks at no more than `max_records` slots, rounded up to a batch,
   // whatever is in them, and begins no batch after `until` (of the clock's monotonic time).
@@ -136,6 +142,7 @@ class RingReader final {
   // nullptr for an index that no table has.
   [[nodiscard]] const Text* text(std::uint32_t index);
   void read_counters(RingDrain& drain);
+  [[nodiscard]] std::uint64_t most_since(Nanoseconds begin) const;
   [[nodiscard]] record::RecordSlot& slot_at(std::uint64_t ticket) { return slots_[ticket & (slot_capacity_ - 1)]; }
 
   // Constant after construction.
@@ -153,6 +160,8 @@ class RingReader final {
   std::uint64_t dropped_ = 0;
   std::uint64_t names_dropped_ = 0;
   std::uint64_t untracked_ = 0;
+  Nanoseconds counted_{0};  // monotonic, so from the machine's start: when the producers' counts were read last
+  std::uint64_t lost_before_ = 0;
   std::optional<Pending> pending_;
   bool producer_ended_ = false;
   bool broken_ = false;

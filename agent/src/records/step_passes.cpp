@@ -41,7 +41,8 @@ void StepPasses::end_step(const RangeRecord& step) {
     ended.timed.busy_ns += one.end_ns - one.begin_ns;
     ++ended.passes;
   }
-  const bool whole = times_next() && !overlapped_ && ended.passes > 0 && passes_ < kMostIntervals;
+  const bool recorded = step.begin_ns >= left_out_until_ns_;
+  const bool whole = times_next() && recorded && !overlapped_ && ended.passes > 0 && passes_ < kMostIntervals;
   if (whole && !on_device_ && waits_ < kMostIntervals) {
     ended.timed.terms = step_terms(intervals_, step.begin_ns, step.end_ns, step.thread);
   }

@@ -55,6 +55,11 @@ class StepPasses final {
   // The epoch that runs before any `switch` range is seen.
   void begin_epoch(std::uint64_t epoch);
   void add(const RangeRecord& record);
+  // No range was recorded until then: a step that began before is not whole.
+  void ranges_left_out(std::uint64_t until_ns) {
+    left_out_until_ns_ = std::max(left_out_until_ns_, until_ns);
+    forget_intervals();
+  }
   // The kernels of a pass that was added, whole.
   void add_device_time(const RangeRecord& pass, std::uint64_t device_ns);
   // Ranges measure the host only, from the first step on.
@@ -82,6 +87,7 @@ class StepPasses final {
   int steps_ = 0;  // of this epoch
   bool on_device_ = false;
   bool overlapped_ = false;  // some pass since the last step
+  std::uint64_t left_out_until_ns_ = 0;
   std::vector<StepInterval> intervals_;
   std::size_t passes_ = 0;  // of them
   std::size_t waits_ = 0;

@@ -1,7 +1,9 @@
 #pragma once
 
-// Lines and words of a text. Both are views into it. Pure.
+// Lines and words of a text, which are views into it, and a text of many. Pure.
 
+#include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,5 +14,13 @@ namespace trimtab {
 
 // What blanks and ends of lines part.
 [[nodiscard]] std::vector<std::string_view> blank_parted(std::string_view text);
+
+// "a, b": what `text_of` makes of each.
+template <typename List, typename TextOf = std::identity>
+[[nodiscard]] std::string joined(const List& list, std::string_view between = ", ", TextOf text_of = {}) {
+  std::string text;
+  for (const auto& one : list) (text += text.empty() ? "" : between) += std::invoke(text_of, one);
+  return text;
+}
 
 }  // namespace trimtab

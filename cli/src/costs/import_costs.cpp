@@ -30,7 +30,7 @@ Error expected(const char* option, const std::string& what, std::string_view fou
 template <typename T>
 Status read_integer(const char* option, const std::string& text, std::int64_t most, T& value) {
   if (text.empty()) return {};
-  const auto read = number_in<std::int64_t>(text);
+  const auto read = parse_number<std::int64_t>(text);
   if (!read || *read < 1 || *read > most) {
     return expected(option, "a whole number from 1 to " + std::to_string(most), text);
   }
@@ -41,7 +41,7 @@ Status read_integer(const char* option, const std::string& text, std::int64_t mo
 Status read_layers(std::string_view text, std::vector<std::int32_t>& layers) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view one = rest.substr(0, rest.find(','));
-    const auto value = number_in<std::int32_t>(one);
+    const auto value = parse_number<std::int32_t>(one);
     const bool last = one.size() == rest.size();
     const bool more = !last && one.size() + 1 < rest.size();
     if (!value || *value < 1 || *value > kMostLayers || !(last || more)) {
@@ -55,7 +55,7 @@ Status read_layers(std::string_view text, std::vector<std::int32_t>& layers) {
 
 Status read_memory(std::string_view text, Bytes& memory) {
   if (text.empty()) return {};
-  const auto gib = number_in<double>(text);
+  const auto gib = parse_number<double>(text);
   if (!gib || !(*gib > 0 && *gib <= kMostGib)) {
     return expected("--device-memory", "GiB, above 0 and at most 1048576", text);
   }
@@ -101,7 +101,7 @@ Status adopt_fingerprint(const std::string& database, const std::string& wanted,
   TRIMTAB_TRY(const std::string chosen, choose_fingerprint(hashes, wanted, nullptr, database));
   const Fingerprint& target = known[static_cast<std::size_t>(std::ranges::find(hashes, chosen) - hashes.begin())];
   for (PublishedCosts& profile : published.costs) {
-    const std::string found = disagreement(profile.fingerprint, target);
+    const std::string found = disagreement(profile.fingerprint, target, profile.tells_all);
     if (!found.empty()) {
       return bad_input("--fingerprint " + chosen + ": the costs are of other hardware: " + found +
                        ". Import them without --fingerprint");
@@ -139,10 +139,12 @@ std::vector<std::pair<std::string, std::string>> documents_of(const Published& p
 // A published profile names its testbed; what was measured on one's own hardware, its GPU.
 std::string testbed_of(const Fingerprint& fingerprint) {
   const std::string testbed = value_of(fingerprint.device, "testbed");
-  return testbed.empty() ? value_of(fingerprint.device, "model") : testbed;
+  const std::string model = testbed.empty() ? value_of(fingerprint.device, "model") : testbed;
+  return model.empty() ? "unknown " + value_of(fingerprint.device, "kind") : model;
 }
 
 std::string profile_of(const PublishedCosts& costs) {
+  if (!costs.what.empty()) return costs.what;
   const std::string profile = value_of(costs.fingerprint.environment, "profile");
   if (!profile.empty() || costs.costs.empty()) return profile;
   const CostKey& key = costs.costs.front().key;
@@ -184,7 +186,20 @@ std::string summary_text(const Published& published, std::uint64_t fresh, const 
 
 }  // namespace
 
-std::string disagreement(const Fingerprint& measured, const Fingerprint& target) {
+// What both say.
+static std::string contradiction(const Fingerprint& measured, const Fingerprint& target) {
+  const auto told = [](const std::string& what, const std::string& there, const std::string& here) {
+    return there.empty() || here.empty() ? "" : difference(what, there, here);
+  };
+  const std::string kind = told("the device", value_of(measured.device, "kind"), value_of(target.device, "kind"));
+  if (!kind.empty()) return kind;
+  const std::string gpu = told("the GPU", value_of(measured.device, "model"), value_of(target.device, "model"));
+  if (!gpu.empty()) return gpu;
+  return told("NCCL", value_of(measured.software, "nccl"), value_of(target.software, "nccl"));
+}
+
+std::string disagreement(const Fingerprint& measured, const Fingerprint& target, bool tells_all) {
+  if (!tells_all) return contradiction(measured, target);
   const std::string gpu = difference("the GPU", value_of(measured.device, "model"), value_of(target.device, "model"));
   if (!gpu.empty()) return gpu;
   const std::string nccl = value_of(target.software, "nccl");

@@ -22,8 +22,9 @@ struct SupplementTexts {
 [[nodiscard]] Result<ProfileSupplement> parse_supplement(const SupplementTexts& texts);
 
 // What differs of two fingerprints that could be one machine's: "NCCL 2.28.9, but 2.27.3"; empty when nothing does. A
-// key that only one of them has is no difference, but for NCCL's variables. Pure.
-[[nodiscard]] std::string disagreement(const Fingerprint& measured, const Fingerprint& target);
+// key that only one of them has is no difference, but for the GPU, a known NCCL and NCCL's variables. `tells_all`: as
+// in PublishedCosts; false, and what only the target has is no difference at all. Pure.
+[[nodiscard]] std::string disagreement(const Fingerprint& measured, const Fingerprint& target, bool tells_all = true);
 
 struct ImportArguments {
   std::string format;

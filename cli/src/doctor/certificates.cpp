@@ -67,7 +67,7 @@ std::string wanted_text(const CertificateHolder& holder) {
 // The three together, as the daemon loads them.
 Check set_check(const net::CredentialFiles& files, const CertificateHolder& holder, Nanoseconds now) {
   const std::string name = "TLS";
-  const auto loaded = net::Credentials::load(files, now);
+  const auto loaded = net::Credentials::load(files, now, reader_of(holder.user));
   if (!loaded.ok()) {
     return {name, Health::kFail, loaded.error().message,
             "see docs/operating.md, 'A certificate cannot be used'; the daemon does not start with it"};
@@ -128,6 +128,11 @@ Check check_certificate(const std::string& path, const net::CertificateDescripti
 Result<net::CertificateDescription> read_certificate(const std::string& path) {
   TRIMTAB_TRY(const std::string pem, read_file(path));
   return net::describe_certificate(pem, path);
+}
+
+uid_t reader_of(const std::string& user) {
+  const passwd* known = user.empty() ? nullptr : ::getpwnam(user.c_str());
+  return known == nullptr ? ::geteuid() : known->pw_uid;
 }
 
 std::vector<std::string> certificate_hosts(const std::string& path) {

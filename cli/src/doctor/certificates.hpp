@@ -26,6 +26,8 @@ struct CertificateHolder {
 [[nodiscard]] Check check_certificate(const std::string& path, const net::CertificateDescription& described,
                                       Nanoseconds now);
 
+// As whom a daemon of this user reads its files; this process's user where it is empty or not known here.
+[[nodiscard]] uid_t reader_of(const std::string& user);
 [[nodiscard]] Result<net::CertificateDescription> read_certificate(const std::string& path);
 // The hosts that the certificate in this file is for; none where it cannot be read.
 [[nodiscard]] std::vector<std::string> certificate_hosts(const std::string& path);

@@ -45,6 +45,22 @@ std::string bytes(double value) {
   return format_bytes(static_cast<Bytes>(value));
 }
 
+// `prefix`: of the daemon's metrics.
+void add_databases(const Pages& pages, const std::string& prefix, Findings& findings) {
+  constexpr const char* kRead = "docs/operating.md, 'A database was removed or is damaged'";
+  const std::string gone = pages.where(prefix + "database_out_of_place", "database");
+  findings.add(!gone.empty(), "storage", Health::kFail,
+               "nothing is stored any more, its file was removed or replaced: " + gone,
+               std::string("the log and 'trimtab status' say what to do; ") + kRead);
+  const std::string apart = pages.where(prefix + "database_set_apart", "database");
+  findings.add(!apart.empty(), "storage", Health::kWarn, "rows could not be read and are set apart: " + apart,
+               std::string("look for the disk's errors in the kernel's log; ") + kRead);
+  const std::string unreadable = pages.where(prefix + "database_unreadable_rows_total", "database");
+  findings.add(!unreadable.empty(), "storage", Health::kWarn,
+               "rows are without their checksum and left out: " + unreadable,
+               std::string("start the daemon again, which sets them apart; ") + kRead);
+}
+
 // What the largest part of it goes down with.
 void add_disk(const Samples& page, Findings& findings) {
   const auto part = [&](const char* what) {
@@ -99,6 +115,7 @@ Counter count(const Pages& pages, const std::string& name) {
 }
 
 void add_costs(const Pages& pages, Findings& findings) {
+  add_databases(pages, "trimtab_agent_", findings);
   findings.add_growing_or_past(
       count(pages, "batches_failed"), "storage", Health::kFail, " attempts to store costs failed",
       "its state directory is full or cannot be written: free some space; nothing is lost while it runs");
@@ -173,6 +190,7 @@ Counter batches(const Pages& pages, const std::string& outcome) {
 // What could not be stored is tried again until it can be: only what still fails is a failure.
 void add_storage(const Pages& pages, Findings& findings) {
   constexpr const char* kFull = "its state directory is full or cannot be written: jobs wait until it can";
+  add_databases(pages, "trimtab_", findings);
   findings.add_growing_or_past(pages.counter("trimtab_state_failures_total"), "storage", Health::kFail,
                                " transitions could not be stored at once", kFull);
   findings.add_growing_or_past(batches(pages, "failed"), "storage", Health::kFail,

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "run/variables.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -21,11 +22,6 @@ Check well(std::string name, std::string found) {
 
 Check restricted(std::string name, std::string found, std::string remedy, Detail remains = Detail::kKernels) {
   return {std::move(name), Health::kWarn, std::move(found), std::move(remedy), remains};
-}
-
-std::string value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
 }
 
 std::string description_of(const GpuInventory& gpus) {

@@ -10,6 +10,7 @@
 
 #include "doctor/certificates.hpp"
 #include "files.hpp"
+#include "net/granting_file.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -31,6 +32,19 @@ Check file_check(const std::string& path, const Status& problem) {
   return {"configuration", Health::kFail, problem.error().message, "mend it; the daemon does not start with it"};
 }
 
+// Of those that are named and there; `user` is the daemon's.
+std::vector<Check> grant_checks(const std::vector<std::string>& paths, const std::string& user) {
+  std::vector<Check> checks;
+  for (const std::string& path : paths) {
+    if (path.empty() || !is_there(path)) continue;
+    const Status granted = net::check_granting_file(path, reader_of(user));
+    if (granted.ok()) continue;
+    checks.push_back({"rights", Health::kFail, granted.error().message,
+                      "the daemon does not take it so (docs/security.md, 'Files that grant')"});
+  }
+  return checks;
+}
+
 void add_agent_file(const AgentFile& file, const Result<agent::Configuration>& read, const std::string& directory,
                     std::vector<Check>& checks) {
   checks.push_back(file_check(file.path, read.ok() ? agent::check_configuration(*read) : read.error()));
@@ -38,9 +52,21 @@ void add_agent_file(const AgentFile& file, const Result<agent::Configuration>& r
     checks.push_back({"configuration", Health::kWarn, file.path + ": this machine has no user '" + file.user + "'",
                       "the file is read by trimtab-agent@" + file.user + " alone: name it after a user"});
   }
+  append(checks, grant_checks({file.path}, user_of(file, directory)));
   if (!read.ok()) return;
   append(checks, certificate_checks(read->tls, {net::CertificateKind::kNode, read->node, user_of(file, directory)},
                                     SystemClock().wall()));
+}
+
+Check site_policy_check(const std::string& path) {
+  const auto text = read_file(path);
+  const auto site = text.ok() ? coordinator::parse_site_policy(*text, path) : text.error();
+  if (!site.ok()) {
+    return {"site policy", Health::kFail, site.error().message, "mend it; the coordinator does not start with it"};
+  }
+  const std::string found = path + ": " + coordinator::describe(*site);
+  if (site->enabled) return {"site policy", Health::kOk, found, ""};
+  return {"site policy", Health::kWarn, found, "enabled = true there lets jobs in again"};
 }
 
 // Agents of one machine that would be taken for one, or cannot both start: those with one value of the key. `places`:
@@ -148,8 +174,11 @@ std::vector<Check> configuration_checks(const std::string& directory) {
   if (!is_there(path)) return checks;
   const auto read = read_coordinator_settings(path);
   checks.push_back(file_check(path, read.ok() ? problem_of(*read, path) : read.error()));
-  if (!read.ok()) return checks;
   const std::string user = directory == kPackaged ? "trimtab-coordinator" : "";
+  append(checks, grant_checks({path}, user));
+  if (!read.ok()) return checks;
+  append(checks, grant_checks({read->tokens, read->deny_list, read->site_policy}, user));
+  if (!read->site_policy.empty()) checks.push_back(site_policy_check(read->site_policy));
   append(checks, certificate_checks(read->tls, {net::CertificateKind::kCoordinator, "", user}, SystemClock().wall()));
   for (const coordinator::ServerDatabase& one : coordinator::inspect_server_databases(*read)) {
     checks.push_back(check_server_database(one.key, one.seen));

@@ -160,7 +160,10 @@ class Reader {
     // srun starts one torchrun a node: what counts is what the innermost starts.
     reading_.per_node.reset();
     if (reading_.launchers.size() > 1) reading_.processes.reset();
+    const std::size_t begin = at_;
     pass_options(name);
+    reading_.launch_options.assign(words_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                   words_.begin() + static_cast<std::ptrdiff_t>(at_));
     // Its children are started by the interpreter that it has itself, if they are scripts.
     starts_scripts_ = name == "torchrun" || name == "accelerate" || name == "deepspeed";
   }
@@ -184,8 +187,11 @@ class Reader {
   void take_count(const std::string& launcher, const std::string& name, const std::string& value) {
     const auto of = [&](std::initializer_list<std::string_view> names) { return is_among(name, names); };
     // "1:4" is the least and the most of an elastic launch.
-    const auto count = number_in<std::int32_t>(std::string_view(value).substr(value.rfind(':') + 1));
-    if (!count || *count < 1) return;
+    const auto count = parse_number<std::int32_t>(std::string_view(value).substr(value.rfind(':') + 1));
+    if (!count || *count < 1) {
+      if (launcher == "torchrun" && of({"--nproc-per-node"})) reading_.is_counted_there = true;
+      return;
+    }
     const bool mpi = launcher == "mpirun" || launcher == "mpiexec" || launcher == "prun";
     if (launcher == "torchrun" && of({"--nproc-per-node"})) reading_.per_node = count;
     if (launcher == "torchrun" && of({"--nnodes"})) reading_.nodes = count;
@@ -245,7 +251,7 @@ std::optional<std::int32_t> CommandReading::world_size() const {
   if (processes) return processes;
   if (per_node) return *per_node * nodes.value_or(1);
   // torchrun and a plain program start one process on each node where nobody says more.
-  const bool one_each = launchers.empty() || launched_by("torchrun") || launched_by("srun");
+  const bool one_each = !is_counted_there && (launchers.empty() || launched_by("torchrun") || launched_by("srun"));
   return one_each ? std::optional(nodes.value_or(1)) : std::nullopt;
 }
 

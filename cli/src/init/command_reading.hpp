@@ -15,6 +15,7 @@ struct CommandReading {
   std::map<std::string, std::string> environment;  // NAME=VALUE in front, or behind `env`
   std::vector<std::string> launchers;              // by name, the outermost first: "srun", "torchrun"
   std::optional<std::int32_t> per_node;            // processes, as the launchers' arguments say
+  bool is_counted_there = false;                   // by the machine that launches: "gpu", "auto"
   std::optional<std::int32_t> nodes;
   std::optional<std::int32_t> processes;    // in all, where an argument says that
   std::string interpreter;                  // "python3", as it is named; empty: none is
@@ -23,6 +24,7 @@ struct CommandReading {
   std::string program;                      // what becomes a rank: the interpreter, the shell script or another program
   std::vector<std::string> rank_words;      // from it on
   std::vector<std::string> script_options;  // behind script or module
+  std::vector<std::string> launch_options;  // of the innermost launcher
 
   [[nodiscard]] bool launched_by(std::string_view name) const;
   // It starts no launcher that is known, and no Python.

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 
+#include "base/numbers.hpp"
+#include "base/text_parts.hpp"
+#include "init/framework_plan.hpp"
+#include "init/option_words.hpp"
+#include "init/usual_knobs.hpp"
+#include "schema/accelerate_environment.hpp"
 #include "schema/job.hpp"
 #include "schema/megatron_model.hpp"
-#include "schema/megatron_plan.hpp"
+#include "schema/plan_import.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
 
 namespace {
-
-using Words = std::vector<std::string>;
-using Names = std::vector<std::string_view>;
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -36,54 +39,33 @@ std::string array_of(const Words& words) {
   return "[" + joined(words, ", ", [](const std::string& word) { return toml_text(word); }) + "]";
 }
 
-// What an option's name begins with: "--micro-batch-size=2" and "--micro_batch_size".
-std::string option_of(const std::string& word) {
-  std::string name = word.substr(0, word.find('='));
-  std::ranges::replace(name, '_', '-');
-  return name;
-}
-
-// The value of the first of these options; nothing where none is given.
-std::optional<std::string> value_of(const Words& words, const Names& names) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (std::ranges::find(names, option_of(words[i])) == names.end()) continue;
-    const std::size_t equals = words[i].find('=');
-    if (equals != std::string::npos) return words[i].substr(equals + 1);
-    if (i + 1 < words.size()) return words[i + 1];
-  }
-  return std::nullopt;
-}
-
-bool has_option(const Words& words, std::string_view name) {
-  return std::ranges::any_of(words, [&](const std::string& word) { return option_of(word) == name; });
-}
-
-// The words with another value of these options.
-Words with_value(Words words, const Names& names, const std::string& value) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (std::ranges::find(names, option_of(words[i])) == names.end()) continue;
-    const std::size_t equals = words[i].find('=');
-    if (equals != std::string::npos) words[i].replace(equals + 1, std::string::npos, value);
-    if (equals == std::string::npos && i + 1 < words.size()) words[++i] = value;
-  }
-  return words;
-}
-
-const Names kStepOptions{"--steps", "--max-steps", "--train-iters", "--max-iters", "--num-steps"};
-const Names kCheckpointOptions{"--checkpoint", "--save", "--checkpoint-dir"};
+const Names kStepOptions{"--steps",     "--max-steps", "--train-iters",
+                         "--max-iters", "--num-steps", "--trainer.max-steps"};
+const Names kCheckpointOptions{"--checkpoint",
+                               "--save",
+                               "--checkpoint-dir",
+                               "--output-dir",
+                               "--out-dir",
+                               "--default-root-dir",
+                               "--trainer.default-root-dir"};
 
 struct Recognised {
   std::string target;
   std::string why;
   bool integrated = false;  // the script reads plans already
+  bool tells = integrated;  // it tells its steps, too
 };
 
-Recognised recognise(const CommandReading& reading, const std::string& text) {
+Recognised recognise(const CommandReading& reading, const CommandFacts& facts) {
   const Words& options = reading.script_options;
+  const std::string& text = facts.script_text;
   if (value_of(options, {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"}) ||
       (value_of(options, {"--micro-batch-size"}) && value_of(options, {"--num-layers"})) ||
       has(text, "from megatron")) {
     return {"megatron", "Megatron-LM's arguments, or its modules in the script", true};
+  }
+  if (auto target = framework_target(facts)) {
+    return {*target, "what the command tells " + facts.plan_file->format + ", and the script's text", true, false};
   }
   if (reading.launched_by("deepspeed") || has_option(options, "--deepspeed-config") ||
       has_option(options, "--deepspeed") || has(text, "deepspeed.initialize")) {
@@ -91,32 +73,61 @@ Recognised recognise(const CommandReading& reading, const std::string& text) {
             value_of(options, {"--deepspeed-config"}).has_value()};
   }
   const bool integrated = has(text, "trimtab.parallel");
-  if (has(text, "FullyShardedDataParallel") || has(text, "fully_shard") || has(text, "kind=\"fsdp\"")) {
+  if (has(text, "fully_shard") || has(text, "kind=\"fsdp2\""))
+    return {"fsdp2", "fully_shard in the script", integrated};
+  if (has(text, "FullyShardedDataParallel") || has(text, "kind=\"fsdp\"")) {
     return {"fsdp", "FSDP in the script", integrated};
   }
   if (integrated || has(text, "DistributedDataParallel")) return {"ddp", "DDP in the script", integrated};
   return {"", "neither the command nor its script names Megatron-LM, DeepSpeed, FSDP or DDP", false};
 }
 
+bool is_framework(const std::string& target) {
+  const auto names = {"transformers", "accelerate", "lightning"};
+  return std::ranges::any_of(names, [&](const char* name) { return target.starts_with(name); });
+}
+
 // Without what a plan decides, and its values.
-Words without_planned(const Words& options) {
+Words without_planned(const Words& options, std::span<const std::string_view> decided) {
   Words left;
   bool planned = false;
   for (const std::string& word : options) {
     if (word.starts_with("--")) {
       const std::string name = option_of(word).substr(2);
-      planned = std::ranges::find(megatron_plan_options(), name) != megatron_plan_options().end();
+      planned = std::ranges::any_of(decided, [&](std::string_view one) {
+        return name.starts_with(one) && (name.size() == one.size() || name[one.size()] == '.');
+      });
     }
     if (!planned) left.push_back(word);
   }
   return left;
 }
 
-// What each rank runs, where it is `planned` with the placeholders by which it is given plans: what the launcher would
-// put into its environment, then the program.
-Words rank_command(const CommandReading& reading, const Recognised& recognised, bool planned) {
+// How much of the command is Trimtab's to set.
+enum class Given { kAsTyped, kPlaces, kPlan };  // kPlaces: steps and checkpoint; kPlan: these and plans
+
+// Megatron-LM's own words for what a launch of Trimtab's needs: an end after so many steps, whose schedule stays that
+// of the whole job, and a save at SIGTERM.
+Words megatron_options(const Words& given, Given what) {
+  Words options = what == Given::kPlan ? without_planned(given, megatron_plan_options()) : given;
+  options = with_value(with_value(options, {"--save", "--load"}, "{checkpoint}"), {"--exit-interval"}, "{steps}");
+  for (const char* const name : {"--save", "--load"}) {
+    if (!has_option(options, name)) options.insert(options.end(), {name, "{checkpoint}"});
+  }
+  if (!has_option(options, "--exit-interval")) options.insert(options.end(), {"--exit-interval", "{steps}"});
+  if (!has_option(options, "--exit-signal-handler")) options.emplace_back("--exit-signal-handler");
+  return options;
+}
+
+// A process that no launcher starts has no number: scripts take RANK in the environment for a word of one.
+bool is_told_its_rank(const CommandReading& reading) {
+  return !reading.launchers.empty();
+}
+
+// What each rank runs: what the launcher would put into its environment, then the program.
+Words rank_command(const CommandReading& reading, const Recognised& recognised, Given what) {
   Words words;
-  if (!reading.is_shell_script()) {
+  if (is_told_its_rank(reading)) {
     words = {"env", "RANK={rank}", "LOCAL_RANK={local_rank}", "WORLD_SIZE={world_size}", "MASTER_ADDR={master_addr}"};
   }
   Words options = reading.script_options;
@@ -130,11 +141,16 @@ Words rank_command(const CommandReading& reading, const Recognised& recognised, 
     if (!reading.module.empty()) words.emplace_back("-m");
     words.push_back(reading.module.empty() ? reading.script : reading.module);
   }
-  if (planned && recognised.target == "megatron") {
-    options = with_value(without_planned(options), {"--save", "--load"}, "{checkpoint}");
-    words.emplace_back("{target_arguments}");
-  } else if (planned) {
-    if (recognised.target == "deepspeed") options = with_value(options, {"--deepspeed-config"}, "{target_config}");
+  if (what != Given::kAsTyped && recognised.target == "megatron") {
+    if (what == Given::kPlan) words.emplace_back("{target_arguments}");
+    options = megatron_options(options, what);
+  } else if (what != Given::kAsTyped) {
+    if (what == Given::kPlan && recognised.target == "deepspeed")
+      options = with_value(options, {"--deepspeed-config"}, "{target_config}");
+    if (what == Given::kPlan && is_framework(recognised.target)) {
+      options = without_planned(options, framework_plan_options(recognised.target));
+      options.emplace_back("{target_arguments}");
+    }
     options = with_value(with_value(options, kStepOptions, "{steps}"), kCheckpointOptions, "{checkpoint}");
   }
   words.insert(words.end(), options.begin(), options.end());
@@ -155,6 +171,33 @@ std::string name_of(const CommandReading& reading) {
   return name.empty() ? "job" : name.substr(0, 48);
 }
 
+// Megatron-LM's batch where nobody says one: a microbatch of each replica.
+Words with_usual_batch(const Words& options, std::int32_t world_size) {
+  const std::string name = "--global-batch-size";
+  if (has_option(options, name)) return options;
+  std::int64_t ranks_of_replica = 1;
+  for (const char* const degree :
+       {"--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--context-parallel-size"}) {
+    ranks_of_replica *= parse_number<std::int32_t>(value_of(options, {degree}).value_or("1")).value_or(0);
+  }
+  const auto samples = parse_number<std::int32_t>(value_of(options, {"--micro-batch-size"}).value_or(""));
+  if (!samples || ranks_of_replica < 1 || world_size % ranks_of_replica != 0) return options;
+  Words all = options;
+  all.insert(all.end(), {name, std::to_string(*samples * (world_size / ranks_of_replica))});
+  return all;
+}
+
+constexpr const char* kModulesOfItsSizes =
+    "# Modules of the same sizes are timed instead of the framework's own. Trials correct what differs.\n";
+
+std::string benchmark_of_sizes(const std::string& python, const CommandFacts& facts) {
+  return "benchmark = " +
+         array_of({python, "-m", "trimtab.megatron_benchmark", "--device", facts.devices ? "cuda" : "cpu", "--requests",
+                   "{requests}", "--rank", "{rank}", "--local-rank", "{local_rank}", "--world-size", "{world_size}",
+                   "--rendezvous", "{rendezvous}"}) +
+         "\n";
+}
+
 // Two lines of the file that say how the model and its costs come about; commented out where nobody knows them.
 std::string model_lines(const CommandReading& reading, const Recognised& recognised, const JobDraft& draft,
                         const CommandFacts& facts) {
@@ -162,16 +205,14 @@ std::string model_lines(const CommandReading& reading, const Recognised& recogni
   const std::string mark = draft.plans ? "" : "# ";
   if (recognised.target == "megatron") {
     Words extract{"trimtab", "model", "extract", "--name", draft.name, "--"};
-    extract.insert(extract.end(), reading.script_options.begin(), reading.script_options.end());
+    const Words options = with_usual_batch(reading.script_options, draft.world_size);
+    extract.insert(extract.end(), options.begin(), options.end());
     return "# The model, from Megatron-LM's arguments. Bytes and shapes are Megatron-LM's own.\ndescribe = " +
-           array_of(extract) +
-           "\n# CHECK: the operators' benchmark. examples/megatron/benchmark.py of Trimtab times modules of the same "
-           "sizes;\n# copy it here, and the arguments above into arguments.txt.\n" +
-           mark + "benchmark = " +
-           array_of({python, "benchmark.py", "--arguments", "arguments.txt", "--device", "cuda", "--requests",
-                     "{requests}", "--rank", "{rank}", "--local-rank", "{local_rank}", "--world-size", "{world_size}",
-                     "--rendezvous", "{rendezvous}"}) +
-           "\n";
+           array_of(extract) + "\n" + kModulesOfItsSizes + benchmark_of_sizes(python, facts);
+  }
+  if (!draft.describe.empty()) {
+    return "# The model, by its sizes.\ndescribe = " + array_of(draft.describe) + "\n" + kModulesOfItsSizes +
+           benchmark_of_sizes(python, facts);
   }
   const std::string layers = facts.layers.empty() ? "my_model:layers" : facts.layers;
   const std::string batch = value_of(reading.script_options, {"--global-batch", "--global-batch-size"}).value_or("32");
@@ -192,43 +233,56 @@ std::string model_lines(const CommandReading& reading, const Recognised& recogni
          "\n";
 }
 
-std::string head(const Words& command, const Recognised& recognised, const JobDraft& draft) {
+std::string mode_lines(const JobDraft& draft, bool tune) {
+  if (tune && draft.tunes) return "mode = \"auto\"\n";
+  if (draft.plans) {
+    return "# It measures, names a faster plan and tries none. \"auto\" tries plans and keeps the fastest.\n"
+           "mode = \"recommend\"\n";
+  }
+  return "# It launches and shows the job and changes nothing. With the TO DOs below done: "
+         "\"recommend\", then \"auto\".\nmode = \"observe\"\n";
+}
+
+std::string head(const Words& command, const Recognised& recognised, const JobDraft& draft, bool tune) {
   std::string text = "# Written by 'trimtab init' for the command\n#   " + printable(joined(command, " ")) + "\n";
   text +=
       "# Lines with CHECK are guesses. 'trimtab doctor --job FILE' says what is missing, 'trimtab tune --job FILE' "
       "runs it.\n";
   text += "# What each key means: docs/settings.md.\n\n";
-  text += "schema = \"trimtab.job/1\"\nname = " + toml_text(draft.name) + "\n";
-  text += draft.plans
-              ? "# It measures, names a faster plan and tries none. \"auto\" tries plans and keeps the fastest.\n"
-                "mode = \"recommend\"\n"
-              : "# It launches and shows the job and changes nothing. With the TO DOs below done: "
-                "\"recommend\", then \"auto\".\nmode = \"observe\"\n";
-  if (recognised.target.empty()) return text + "# No target: " + recognised.why + ".\n";
+  text += "schema = \"trimtab.job/1\"\nname = " + toml_text(draft.name) + "\n" + mode_lines(draft, tune);
+  const std::string delivery = std::string(draft.tunes ? "" : "# ") + "delivery = \"restart\"\n";
+  if (recognised.target.empty()) {
+    return text + "# No target: " + recognised.why + ".\n" + (draft.tunes ? delivery : "");
+  }
   return text + "# CHECK: recognised by " + recognised.why + ".\n" + (draft.plans ? "" : "# ") +
-         "target = " + toml_text(recognised.target) + "\n" + (draft.plans ? "" : "# ") + "delivery = \"restart\"\n";
+         "target = " + toml_text(recognised.target) + "\n" + delivery;
 }
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 16 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::string sizes(const CommandReading& reading, const CommandFacts& facts, const JobDraft& draft) {
-  const Words& options = reading.script_options;
-  const std::string checkpoint = value_of(options, kCheckpointOptions).value_or("");
-  const std::string steps = value_of(options, kStepOptions).value_or("");
+std::string checkpoint_lines(const CommandReading& reading, const CommandFacts& facts, const DraftWishes& wishes,
+                             const JobDraft& draft) {
+  if (!draft.tunes) return "";
+  const std::string named = value_of(reading.script_options, kCheckpointOptions).value_or("");
+  const std::string typed = named == "{checkpoint}" ? "" : named;
+  const std::string checkpoint = !wishes.checkpoint.empty() ? wishes.checkpoint : typed.empty() ? "checkpoint" : typed;
   const std::string folder = checkpoint.starts_with("/") || facts.directory == "." ? "" : facts.directory + "/";
-  std::string text;
-  if (draft.plans && checkpoint.empty()) {
-    text += "# CHECK: where the job saves and resumes. The script must take the folder from {checkpoint} in train.\n";
-  }
-  if (draft.plans)
-    text += "checkpoint = " + toml_text(folder + (checkpoint.empty() ? "checkpoint" : checkpoint)) + "\n";
+  const char* const guess =
+      "# CHECK: where the job saves and resumes. The script must take the folder from {checkpoint} in train.\n";
+  return (draft.saves ? "" : guess) + ("checkpoint = " + toml_text(folder + checkpoint)) + "\n";
+}
+
+std::string sizes(const CommandReading& reading, const CommandFacts& facts, const DraftWishes& wishes,
+                  const JobDraft& draft) {
+  const std::string typed = value_of(reading.script_options, kStepOptions).value_or("");
+  const std::string steps = wishes.steps ? std::to_string(*wishes.steps) : typed;
+  std::string text = checkpoint_lines(reading, facts, wishes, draft);
   const bool said = !reading.launchers.empty() && reading.world_size();
   if (!said) text += facts.devices ? "# CHECK: the GPUs of this machine.\n" : "# CHECK: how many ranks.\n";
   text += "world_size = " + std::to_string(draft.world_size) + "\n";
-  text +=
-      is_number(steps) ? "steps = " + steps + "\n" : "# CHECK: the steps that the job trains in all.\nsteps = 1000\n";
+  text += draft.counts ? "steps = " + steps + "\n" : "# CHECK: the steps that the job trains in all.\nsteps = 1000\n";
   if (draft.plan) {
     text += "# What the command runs now, read from its arguments.\n" + std::string(draft.plans ? "" : "# ") +
             "initial_plan = " + toml_text(kPlanFile) + "\n";
@@ -238,37 +292,106 @@ std::string sizes(const CommandReading& reading, const CommandFacts& facts, cons
 
 std::string commands(const CommandReading& reading, const Recognised& recognised, const JobDraft& draft,
                      const CommandFacts& facts) {
+  const Given what = draft.plans ? Given::kPlan : draft.tunes ? Given::kPlaces : Given::kAsTyped;
   std::string text = "\n[commands]\n";
   if (!recognised.target.empty()) text += model_lines(reading, recognised, draft, facts);
-  text += "# Started once for each rank, which finds its number in the environment, as under torchrun.\ntrain = " +
-          array_of(rank_command(reading, recognised, draft.plans)) + "\n";
+  if (is_told_its_rank(reading))
+    text += "# Started once for each rank, which finds its number in the environment, as under torchrun.\n";
+  text += "train = " + array_of(rank_command(reading, recognised, what)) + "\n";
   if (draft.plans || !recognised.integrated) return text;
-  return text + "# The same once it is given plans:\n# train = " + array_of(rank_command(reading, recognised, true)) +
+  return text +
+         "# The same once it is given plans:\n# train = " + array_of(rank_command(reading, recognised, Given::kPlan)) +
          "\n";
 }
 
-std::string environment(const CommandReading& reading, const CommandFacts& facts) {
+// `hooks`: the ranks are watched as under `trimtab run`, since their script tells nothing itself.
+std::string environment(const CommandReading& reading, const CommandFacts& facts, bool hooks) {
   std::map<std::string, std::string> all = reading.environment;
-  all.try_emplace("MASTER_PORT", "29517");
-  std::string& path = all["PYTHONPATH"];
-  for (const std::string& folder : facts.python_path) path += (path.empty() ? "" : ":") + folder;
-  if (path.empty()) all.erase("PYTHONPATH");
+  for (const auto& [name, value] : facts.launcher_environment) all[name] = value;
+  if (is_told_its_rank(reading)) all.try_emplace("MASTER_PORT", std::to_string(facts.meeting_port));
+  Words folders;
+  if (hooks) folders.push_back(facts.hook);
+  if (!all["PYTHONPATH"].empty()) folders.push_back(all["PYTHONPATH"]);
+  folders.insert(folders.end(), facts.python_path.begin(), facts.python_path.end());
+  std::erase(folders, "");
+  all["PYTHONPATH"] = joined(folders, ":");
+  if (folders.empty()) all.erase("PYTHONPATH");
   std::string text = "\n[environment]\n";
+  if (hooks) text += "# The script's steps are told by hooks, as under 'trimtab run'.\nTRIMTAB_WATCH = \"1\"\n";
   for (const auto& [name, value] : all) text += name + " = " + toml_text(value) + "\n";
   return text;
 }
 
-// The plan that Megatron-LM's arguments say, or a remark why they say none.
+std::string text_of(const OwnSettings& settings) {
+  return joined(settings, " ", [](const auto& one) { return one.first + "=" + one.second; });
+}
+
+std::string own_knobs(const std::vector<OwnKnob>& knobs) {
+  if (knobs.empty()) return "";
+  std::string values = "\n[knobs.own]\n";
+  std::string classes;
+  for (const OwnKnob& knob : knobs) {
+    Words texts;
+    for (const OwnSettings& value : knob.values) {
+      const bool alone = value.size() == 1 && value.contains(knob.name);
+      texts.push_back(alone ? value.begin()->second : text_of(value));
+    }
+    values += toml_text(knob.name) + " = " + array_of(texts) + "\n";
+    if (knob.change_class != OwnKnob().change_class)
+      classes += toml_text(knob.name) + " = " + toml_text(knob.change_class) + "\n";
+  }
+  return values + (classes.empty() ? "" : "\n[knobs.own_class]\n" + classes);
+}
+
+// The model and the plan that Megatron-LM's arguments say, or a remark why they say none.
 void add_plan(const CommandReading& reading, JobDraft& draft) {
-  const auto read = [&]() -> Result<Plan> {
-    TRIMTAB_TRY(const MegatronModel model, model_from_megatron(reading.script_options, draft.name));
-    return plan_from_megatron(reading.script_options, model.model, draft.world_size);
+  const Words options = with_usual_batch(reading.script_options, draft.world_size);
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(MegatronModel model, model_from_megatron(options, draft.name));
+    TRIMTAB_TRY(draft.plan, plan_from_megatron(options, model.model, draft.world_size));
+    draft.model = std::move(model.model);
+    return {};
   };
-  auto plan = read();
-  if (plan.ok()) {
-    draft.plan = std::move(*plan);
-  } else {
-    draft.remarks.push_back("no plan is written: " + plan.error().message);
+  if (const Status done = read(); !done.ok()) draft.remarks.push_back("no plan is written: " + done.error().message);
+}
+
+// The same of a framework that says its plan in arguments and files of its own.
+void add_framework_plan(const CommandReading& reading, const CommandFacts& facts, JobDraft& draft) {
+  auto said = framework_plan(reading.script_options, facts, draft.world_size, draft.name);
+  if (!said.ok()) {
+    draft.remarks.push_back("no plan is written: " + said.error().message);
+    return;
+  }
+  draft.plan = std::move(said->plan);
+  draft.model = std::move(said->model);
+  draft.describe = std::move(said->describe);
+  // accelerate's are in the ranks' environment, or named there.
+  if (said->passed_over.empty() || draft.target.starts_with("accelerate")) return;
+  draft.unread.push_back("what " + facts.plan_file->source + " says beyond the plan: " + joined(said->passed_over));
+}
+
+// Options of `accelerate launch` that only say where processes are.
+const Names kPlacesOfAccelerate{
+    "--num-processes",     "--num-machines", "--machine-rank", "--main-process-ip", "--multi-gpu",
+    "--main-process-port", "--gpu-ids",      "--cpu",          "--same-network",    "--num-cpu-threads-per-process"};
+
+// What a launcher says of the training, which ranks that start without it would not have.
+void add_unread(const Words& command, const CommandReading& reading, const CommandFacts& facts, JobDraft& draft) {
+  if (!reading.launchers.empty() && !reading.world_size() && !facts.devices) {
+    draft.unread.emplace_back("how many ranks the launcher starts, which its options do not say here");
+  }
+  if (!reading.launched_by("accelerate")) return;
+  for (const std::string& one : facts.launcher_unread) {
+    draft.unread.push_back("accelerate's " + one + ", which ranks without accelerate's launcher do not have");
+  }
+  const auto begin = std::ranges::find(command, "launch");
+  const auto end = std::find(begin, command.end(), reading.script.empty() ? reading.module : reading.script);
+  for (auto word = begin; word != end; ++word) {
+    const std::string name = option_of(*word);
+    const bool said = !facts.launcher_environment.empty() && name.starts_with("--");
+    if (said && is_accelerate_option(name.substr(2))) continue;
+    if (!name.starts_with("--") || std::ranges::find(kPlacesOfAccelerate, name) != kPlacesOfAccelerate.end()) continue;
+    draft.unread.push_back("accelerate's " + *word + ", which ranks without accelerate's launcher do not have");
   }
 }
 
@@ -278,6 +401,7 @@ void add_remarks(const CommandReading& reading, const Recognised& recognised, co
     draft.remarks.push_back(reading.script +
                             " is started once for each rank. If it launches ranks itself, give init the command in it");
   }
+  if (draft.tunes && !draft.plans) return;
   if (!recognised.target.empty() && !recognised.integrated) {
     draft.remarks.push_back("the script takes no plan yet: docs/targets.md, \"A DDP or FSDP job in five lines\"");
   }
@@ -285,27 +409,45 @@ void add_remarks(const CommandReading& reading, const Recognised& recognised, co
     draft.remarks.push_back(
         "until its TO DOs are done the job is only observed; 'trimtab run -- COMMAND' does that "
         "without any file");
-  } else if (recognised.target != "megatron" && !facts.layers.empty()) {
+  } else if (recognised.target != "megatron" && !draft.plan && !facts.layers.empty()) {
     draft.remarks.push_back("the model's layers are those of " + facts.layers + "()");
   }
 }
 
 }  // namespace
 
-JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& facts) {
+JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& facts, const DraftWishes& wishes) {
   CommandReading reading = read_command(command);
   // torchrun starts its ranks with the interpreter that it has itself.
   if (reading.interpreter.empty() && !reading.launchers.empty()) reading.interpreter = facts.interpreter;
-  const Recognised recognised = recognise(reading, facts.script_text);
+  if (!reading.world_size()) reading.processes = facts.launcher_processes;
+  const Recognised recognised = recognise(reading, facts);
+  const Words& options = reading.script_options;
   JobDraft draft;
   draft.target = recognised.target;
   draft.why = recognised.why;
   draft.name = name_of(reading);
   draft.world_size = reading.launchers.empty() ? 1 : reading.world_size().value_or(facts.devices.value_or(1));
-  draft.plans = recognised.integrated && recognised.target != "megatron" && !facts.layers.empty();
+  const bool framework = is_framework(recognised.target);
   if (recognised.target == "megatron") add_plan(reading, draft);
-  draft.toml = head(command, recognised, draft) + sizes(reading, facts, draft) +
-               commands(reading, recognised, draft, facts) + environment(reading, facts);
+  if (framework) add_framework_plan(reading, facts, draft);
+  const bool says = framework || recognised.target == "megatron";
+  draft.plans = recognised.integrated && (says ? draft.plan.has_value() : !facts.layers.empty());
+  draft.usual = wishes.tune && !draft.plans && wishes.own_knobs.empty();
+  const std::vector<OwnKnob> tried =
+      draft.usual ? usual_knobs(options, facts.devices, facts.threads, draft.world_size) : wishes.own_knobs;
+  draft.tunes = draft.plans || !tried.empty();
+  draft.saves = value_of(options, kCheckpointOptions) || recognised.target == "megatron" ||
+                std::ranges::any_of(options, [](const auto& word) { return has(word, "{checkpoint}"); });
+  draft.counts = wishes.steps || is_number(value_of(options, kStepOptions).value_or(""));
+  const bool needs_hooks = draft.tunes && !recognised.tells;
+  const bool hooks = needs_hooks && !facts.hook.empty();
+  if (needs_hooks && !hooks && !facts.no_hook.empty())
+    draft.unread.push_back("the hooks that tell its steps (" + facts.no_hook + ")");
+  draft.toml = head(command, recognised, draft, wishes.tune) + sizes(reading, facts, wishes, draft) +
+               commands(reading, recognised, draft, facts) + environment(reading, facts, hooks) + own_knobs(tried);
+  add_unread(command, reading, facts, draft);
+  for (const std::string& one : draft.unread) draft.remarks.push_back("not read: " + one);
   add_remarks(reading, recognised, facts, draft);
   return draft;
 }

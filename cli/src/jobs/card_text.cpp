@@ -89,6 +89,22 @@ std::string shares_lines(const api::CardShares& shares) {
   return told.empty() ? "" : wrapped("  time    ", joined(told));
 }
 
+std::string communication_line(const std::vector<api::CardCommunication>& kinds) {
+  std::vector<std::string> told;
+  for (const api::CardCommunication& one : kinds) {
+    if (one.exposed >= 0.005) told.push_back(printable(one.kind) + " " + whole_percent(one.exposed));
+  }
+  return told.empty() ? "" : wrapped("  exposed ", joined(told));
+}
+
+// "job train-1: 4 ranks, 97 steps after warm-up"
+std::string first_line(const api::Card& card, const std::string& name) {
+  const std::string ranks = std::to_string(card.ranks) + (card.ranks == 1 ? " rank, " : " ranks, ");
+  const std::string steps = std::to_string(card.steps) + (card.steps == 1 ? " step" : " steps");
+  if (card.recorded_by.empty()) return "job " + name + ": " + ranks + steps + " after warm-up\n";
+  return name + " (" + cut(printable(card.recorded_by), 20) + "): " + ranks + steps + "\n";
+}
+
 std::string title(const api::CardFinding& finding) {
   std::string text = printable(finding.name.text());
   if (finding.rank) text += " (rank " + std::to_string(*finding.rank) + ")";
@@ -122,9 +138,9 @@ std::string notes_text(const std::vector<std::string>& notes) {
 std::string card_text(const api::Card& card) {
   const std::string name = cut(printable(card.job), 40);
   if (card.steps == 0) return "job " + name + ": no steps yet\n" + notes_text(card.notes);
-  return "job " + name + ": " + std::to_string(card.ranks) + (card.ranks == 1 ? " rank, " : " ranks, ") +
-         std::to_string(card.steps) + " steps after warm-up\n" + speed_line(card) + mfu_line(card) +
-         shares_lines(card.shares) + memory_line(card.memory) + findings_text(card.findings) + notes_text(card.notes);
+  return first_line(card, name) + speed_line(card) + mfu_line(card) + shares_lines(card.shares) +
+         communication_line(card.communication) + memory_line(card.memory) + findings_text(card.findings) +
+         notes_text(card.notes);
 }
 
 }  // namespace trimtab::cli

@@ -56,7 +56,7 @@ Result<Address> parse_address(std::string_view text) {
     address.host = host;
     port = text.substr(colon + 1);
   }
-  address.port = number_in<std::uint16_t>(port).value_or(0);
+  address.port = parse_number<std::uint16_t>(port).value_or(0);
   if (address.port > 0 && !address.host.empty()) return address;
   return bad_input("--coordinator: expected HOST:PORT such as 127.0.0.1:7420, but found '" + std::string(text) + "'");
 }

@@ -13,6 +13,7 @@
 #include "jobs/log_tail.hpp"
 #include "jobs/status_text.hpp"
 #include "plans/plan_text.hpp"
+#include "plans/told_plan.hpp"
 #include "schema/api/submission.hpp"
 #include "terminal_text.hpp"
 
@@ -78,8 +79,9 @@ Status submit(const Session& session, const Job& job, const Submission& how, con
   const auto reply =
       client.post(tunes ? "/v1/jobs" : "/v1/profile", api::to_json(api::Submission{{to_json(job)}, tunes}));
   if (!reply.ok() && reply.error().kind == ErrorKind::kNo) {
-    return no(reply.error().message + "; 'trimtab " + how.verb + " --job " + how.path + session.flag() +
-              " --replace' does so and starts this one. Or give this one another name");
+    const std::string again = "'trimtab " + how.verb + (how.path.empty() ? "" : " --job " + how.path) + session.flag() +
+                              " --replace" + (how.path.empty() ? " -- COMMAND'" : "'");
+    return no(reply.error().message + "; " + again + " does so and starts this one. Or give this one another name");
   }
   if (!reply.ok()) return reply.error();
   if (was_running(*reply)) {
@@ -91,8 +93,9 @@ Status submit(const Session& session, const Job& job, const Submission& how, con
 
 // With the plan that it is about, where it is about one.
 std::string event_text(const api::Event& event) {
-  const auto plan = parse_plan(event.data.json, "plan");
-  return printable_lines(event.text) + (plan.ok() ? ". The plan: " + printable(one_line(*plan)) : "");
+  const auto told = told_plan(event.data, "plan");
+  const bool is_about_plan = told.ok() && told->has_value();
+  return printable_lines(event.text) + (is_about_plan ? ". The plan: " + printable(one_line((*told)->plan)) : "");
 }
 
 // Columns of the terminal behind standard error; 100 where there is none.
@@ -134,7 +137,7 @@ class Follower {
     // The state first: events that end the job are then surely among those asked for next.
     TRIMTAB_TRY(followed_.last, client_.read<api::Job>(job_target(name_)));
     TRIMTAB_TRY(const std::string events, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
-    if (shows_rank_0_) show_rank_0(followed_.last.rank_0_log.value_or(""));
+    if (shows_rank_0_) show_rank_0(followed_.last.rank_0_log.value_or(""), !followed_.last.active);
     // Trials before events: what follows a trial's end is an event.
     TRIMTAB_TRY_STATUS(print_trials());
     TRIMTAB_TRY_STATUS(print_events(events));
@@ -154,18 +157,25 @@ class Follower {
     return {};
   }
 
-  // From the log that the agent of its node keeps, where that is this machine.
-  void show_rank_0(const std::string& log) {
+  void show_lines(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) output_.line("| " + printable(line));
+  }
+
+  // From the log that the agent of its node keeps, where that is this machine. A trial's launches have another one than
+  // the job itself: what was said last in the former is shown first.
+  void show_rank_0(const std::string& log, bool is_over) {
     const auto colon = log.find(':');
     if (colon == std::string::npos) return;
     const std::string path = log.substr(colon + 1);
     if (!tail_ || tail_->path() != path) {
+      if (tail_) show_lines(tail_->rest());
       tail_.emplace(path);
       const bool is_here = is_there(path);
       output_.line("rank 0 prints to " + printable(path) +
                    (is_here ? "" : " on node " + printable(log.substr(0, colon)) + ", which is not this machine"));
     }
-    for (const std::string& line : tail_->new_lines()) output_.line("| " + printable(line));
+    show_lines(tail_->new_lines());
+    if (is_over) show_lines(tail_->rest());
   }
 
   Status print_trials() {

@@ -33,7 +33,7 @@ inline constexpr int kSignalsHeeded = 2;
 
 struct Submission {
   std::string verb;           // "tune" or "profile"
-  std::string path;           // of job.toml, for the message that names a command
+  std::string path;           // of job.toml, for the message that names a command; empty: the job is a command's
   bool replace = false;       // stop another job of this name first
   bool shows_rank_0 = false;  // what rank 0 prints, as it comes
 };

@@ -7,9 +7,8 @@
 #include "arguments.hpp"
 #include "base/numbers.hpp"
 #include "base/units.hpp"
-#include "plans/plan_text.hpp"
+#include "plans/told_plan.hpp"
 #include "schema/job_without_plan.hpp"
-#include "schema/plan_words.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -18,8 +17,8 @@ namespace {
 
 // `otherwise` where there is none, or one that this release cannot read.
 std::string plan_text(const api::CarriedPlan& carried, const std::string& otherwise) {
-  const auto plan = parse_plan(carried.json, "plan");
-  return plan.ok() ? named_plan(*plan, words_in(carried.json)) : otherwise;
+  const auto told = told_plan(carried, "plan");
+  return told.ok() ? named_plan(*told, otherwise) : otherwise;
 }
 
 std::string steps_of(const api::JobSummary& job) {
@@ -49,6 +48,22 @@ std::string verdict(const api::Trial& trial) {
   if (trial.measured_ms > 0) text += " (" + ratio_text(trial, "x, ");
   const std::string message = trial.message.value_or("");
   return message.empty() ? text : text + ": " + message;
+}
+
+std::string trials_text(const std::vector<std::int64_t>& ids) {
+  std::string text = ids.size() == 1 ? "trial " : "trials ";
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == ids.size() ? " and " : ", ") + std::to_string(ids[i]);
+  }
+  return text;
+}
+
+// As a cell of a table of jobs.
+std::string gain_cell(const api::JobSummary& job) {
+  if (!job.gain || job.gain->by == api::GainBy::kTrialNotKept) return "-";
+  const api::Ratio& ratio = *job.gain;
+  return format_fixed(ratio.ratio, 2) + " (" + format_fixed(ratio.low.value_or(1), 2) + " to " +
+         format_fixed(ratio.high.value_or(1), 2) + ")";
 }
 
 // ", of which the snapshot 90 ms, moving state 40 ms"
@@ -129,8 +144,20 @@ bool is_told(const api::SwitchPhases& phases) {
   return !parts_text(phases).empty();
 }
 
+std::string gain_text(const api::Gain& gain) {
+  std::string text = format_fixed(gain.ratio, 2) + "×";
+  if (gain.low && gain.high) {
+    text += " (95 % interval " + format_fixed(*gain.low, 2) + " to " + format_fixed(*gain.high, 2) + ")";
+  }
+  if (gain.by == api::GainBy::kTrialNotKept)
+    return text + " of " + trials_text(gain.trials) + ", whose plan is not kept";
+  if (!gain.trials.empty()) text += ", as " + trials_text(gain.trials) + " measured it in turn";
+  return text + (gain.until_step ? ", until the machine changed at step " + std::to_string(*gain.until_step) : "");
+}
+
 std::string describe(const api::ClusterStatus& cluster) {
   std::string text = "coordinator " + cluster.release + ", up " + format_ms(cluster.uptime_s * 1000) + "\n\n";
+  if (cluster.storage_failure) text += "nothing is stored: " + printable(*cluster.storage_failure) + "\n\n";
   TextTable nodes({"node", "state", ">devices", ">memory", "fingerprint"});
   for (const api::Node& node : cluster.nodes) {
     const std::string tenant = node.tenant == "*" ? "" : ", for tenant " + printable(node.tenant) + " alone";
@@ -138,10 +165,11 @@ std::string describe(const api::ClusterStatus& cluster) {
                std::to_string(node.devices), format_bytes(node.memory_bytes), node.fingerprint});
   }
   text += nodes.empty() ? "no nodes\n" : nodes.str();
-  TextTable jobs({"job", "mode", "phase", ">step", ">step time", ">loss", ">trials", ""});
+  TextTable jobs({"job", "mode", "phase", ">step", ">step time", ">loss", ">trials", ">speed-up", ""});
   for (const api::JobSummary& job : cluster.jobs) {
     jobs.add({job.name, job.mode, job.phase.text(), steps_of(job), job.step_ms > 0 ? format_ms(job.step_ms) : "-",
-              job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", std::to_string(job.trials), remark_of(job)});
+              job.loss && job.step > 0 ? format_fixed(*job.loss, 4) : "-", std::to_string(job.trials), gain_cell(job),
+              remark_of(job)});
   }
   return text + "\n" + (jobs.empty() ? "no jobs\n" : jobs.str());
 }
@@ -155,6 +183,7 @@ std::string describe(const api::Job& job) {
   if (job.incumbent.hash == kAsLaunched) text += "runs " + std::string(kAsLaunchedText) + "\n";
   const std::string recommended = plan_text(job.recommendation, "");
   if (!recommended.empty()) text += "recommended: " + printable(recommended) + "\n";
+  if (job.gain) text += "speed-up: " + gain_text(*job.gain) + "\n";
   if (job.overhead.ms > 0) text += "tuning has cost " + overhead_text(job.overhead) + "\n";
   return job.trial ? text + trial_line(*job.trial) + "\n" : text;
 }

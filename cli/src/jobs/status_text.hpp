@@ -33,6 +33,8 @@ inline constexpr std::string_view kAsLaunchedText = "as its user launched it";
 // Whether any part of it was told.
 [[nodiscard]] bool is_told(const api::SwitchPhases& phases);
 
+// "1.63× (95 % interval 1.12 to 2.37), as trial 1 measured it in turn".
+[[nodiscard]] std::string gain_text(const api::Gain& gain);
 [[nodiscard]] std::string describe(const api::ClusterStatus& cluster);
 // One job: how far it is, why its plan must stay, what it runs and what is tried.
 [[nodiscard]] std::string describe(const api::Job& job);

@@ -6,6 +6,7 @@
 
 #include "arguments.hpp"
 #include "base/units.hpp"
+#include "schema/job_without_plan.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -68,7 +69,7 @@ std::string bar(const Stage& stage, std::int32_t operators, std::int32_t columns
 std::string buckets(const Plan& plan) {
   const auto found = plan.target_knobs.find("bucket_bytes");
   if (found == plan.target_knobs.end()) return "";
-  const Bytes bytes = number_in<Bytes>(found->second).value_or(0);
+  const Bytes bytes = parse_number<Bytes>(found->second).value_or(0);
   return bytes > 0 ? "; buckets of " + format_bytes(bytes) : "";
 }
 
@@ -140,6 +141,7 @@ Fields fields_of(const Plan& plan) {
     add_stage(fields, "stages[" + std::to_string(i) + "].", plan.stages[i]);
   }
   for (const auto& [knob, json] : plan.target_knobs) fields.emplace_back("target_knobs." + knob, json);
+  for (const auto& [key, value] : plan.own) fields.emplace_back("own." + key, value);
   return fields;
 }
 
@@ -177,17 +179,19 @@ std::string devices_of(const Stage& stage, std::string_view between) {
 }
 
 std::string one_line(const Plan& plan) {
+  if (is_as_launched(plan)) return plan.own.empty() ? "as launched" : own_words(plan.own);
   std::string text = "microbatch " + std::to_string(plan.microbatch) + ";";
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     if (stage > 0) text += " |";
     const auto& segments = plan.stages[stage].segments;
     for (std::size_t i = 0; i < segments.size(); ++i) text += (i == 0 ? " " : " + ") + short_segment(segments[i]);
   }
-  return text + buckets(plan);
+  return text + buckets(plan) + (plan.own.empty() ? "" : "; " + own_words(plan.own));
 }
 
 std::string named_plan(const Plan& plan, const std::string& words) {
-  return words.empty() ? one_line(plan) : words + " (" + one_line(plan) + ")";
+  if (words.empty() || is_as_launched(plan)) return one_line(plan);
+  return words + " (" + one_line(plan) + ")";
 }
 
 std::string plan_table(const Plan& plan, const Model* model) {
@@ -231,7 +235,8 @@ std::string describe(const Plan& plan, const Model* model) {
   std::string text = "plan " + semantic_hash(plan) + " for the model " + plan.model + "\n";
   text += "  global batch " + std::to_string(plan.global_batch) + ", microbatch " + std::to_string(plan.microbatch) +
           " (" + microbatches + "), schedule " + std::string(describe(plan.schedule.kind)) + ", " +
-          std::string(describe(plan.schedule.transfers)) + " transfers" + sub_batches_text(plan.schedule) + "\n\n";
+          std::string(describe(plan.schedule.transfers)) + " transfers" + sub_batches_text(plan.schedule) + "\n" +
+          (plan.own.empty() ? "" : "  own settings: " + own_words(plan.own) + "\n") + "\n";
   return text + plan_drawing(plan) + "  ('#' keeps activations, 'r' recomputes them)\n\n" + plan_table(plan, model);
 }
 

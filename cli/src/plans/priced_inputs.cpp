@@ -1,18 +1,23 @@
 #include "plans/priced_inputs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 
 #include "arguments.hpp"
+#include "costs/taken_over.hpp"
 #include "papers/cost_models.hpp"
 #include "terminal_text.hpp"
 #include "tuner/validate.hpp"
 
 namespace trimtab::cli {
 
-void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional) {
-  add_value(verb, "--model", flags.model, "FILE", "model.json", Need::kRequired);
-  add_value(verb, "--cluster", flags.cluster, "FILE", "cluster.json", Need::kRequired);
-  add_value(verb, "--costs", flags.costs, "FILE", "Cost database", costs_optional ? Need::kOptional : Need::kRequired);
+void add_priced_flags(CLI::App* verb, PricedFlags& flags, Priced priced) {
+  const Need documents = priced == Priced::kOtherwise ? Need::kOptional : Need::kRequired;
+  add_value(verb, "--model", flags.model, "FILE", "model.json", documents);
+  add_value(verb, "--cluster", flags.cluster, "FILE", "cluster.json", documents);
+  add_value(verb, "--costs", flags.costs, "FILE", "Cost database",
+            priced == Priced::kAlways ? Need::kRequired : Need::kOptional);
   add_value(verb, "--fingerprint", flags.fingerprint, "HASH",
             "Whose costs, where the database has several (a prefix will do)");
   add_value(verb, "--cost-model", flags.cost_model, joined(tuner::cost_models(), "|"), "Cost model", Need::kHasDefault);
@@ -32,6 +37,11 @@ Result<PricedInputs> read_priced_inputs(const PricedFlags& flags) {
   TRIMTAB_TRY(const Model model, read_model(flags.model));
   TRIMTAB_TRY(const Cluster cluster, read_cluster(flags.cluster));
   TRIMTAB_TRY(Costs costs, read_costs(flags.costs, flags.fingerprint, &cluster, flags.calibration));
+  if (flags.cost_model == "native") {  // the others know no doubt about a cost
+    TRIMTAB_TRY(const CostDatabase database, open_costs(flags.costs));
+    TRIMTAB_TRY(std::vector<Cost> taken, read_taken_over(database, costs.fingerprint));
+    std::ranges::move(taken, std::back_inserter(costs.costs));
+  }
   const tuner::CostTableOptions options{.allow_estimates = flags.allow_estimates, .device_share = flags.device_share};
   auto cost_model = tuner::make_cost_model(flags.cost_model, model, cluster, costs.costs, options, costs.calibration);
   if (!cost_model.ok()) return wrap(flags.costs, cost_model.error());

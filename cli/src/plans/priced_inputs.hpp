@@ -19,9 +19,13 @@ struct PricedFlags {
   double device_share = 0;
 };
 
-// --model, --cluster (required), --costs (required unless `costs_optional`), --fingerprint, --cost-model,
+// What a verb prices by measured costs: always, where costs are given, or where nothing else is asked (then the verb
+// itself looks for what is missing).
+enum class Priced { kAlways, kByCosts, kOtherwise };
+
+// --model, --cluster (required but for kOtherwise), --costs (required for kAlways), --fingerprint, --cost-model,
 // --calibration, --allow-estimates, --device-share.
-void add_priced_flags(CLI::App* verb, PricedFlags& flags, bool costs_optional);
+void add_priced_flags(CLI::App* verb, PricedFlags& flags, Priced priced);
 
 // Everything that a plan's price is made of.
 struct PricedInputs {

@@ -14,8 +14,16 @@ std::string noticed(const api::Drift& drift) {
          (drift.what.empty() ? "; the cause is not known" : ": " + drift.what);
 }
 
+// ", 99.2 % sure".
+std::string sure(const api::Drift& drift) {
+  constexpr double kMost = 0.999;
+  if (drift.what.empty() || drift.confidence <= 0) return "";
+  return drift.confidence > kMost ? ", more than 99.9 % sure"
+                                  : ", " + format_fixed(100 * drift.confidence, 1) + " % sure";
+}
+
 std::string drift_sentence(const api::Drift& drift) {
-  return took(drift) + noticed(drift) + (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
+  return took(drift) + noticed(drift) + sure(drift) + (drift.stale.empty() ? "" : "; " + drift.stale) + ".";
 }
 
 std::string went_on(const api::Resize& resize) {
@@ -31,10 +39,10 @@ std::string resize_sentence(const api::Resize& resize) {
 // Whether this trial is the first that was made after so many.
 // Trials of other tools may have ids that are no numbers: nothing is known of their order.
 bool is_first_after(const ReportData& report, std::size_t trial, std::optional<std::int64_t> trials_before) {
-  const auto id = number_in<std::int64_t>(report.trials[trial].id);
+  const auto id = parse_number<std::int64_t>(report.trials[trial].id);
   if (!id || !trials_before || *id <= *trials_before) return false;
   if (trial == 0) return true;
-  const auto previous = number_in<std::int64_t>(report.trials[trial - 1].id);
+  const auto previous = parse_number<std::int64_t>(report.trials[trial - 1].id);
   return previous && *previous <= *trials_before;
 }
 

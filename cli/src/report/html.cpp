@@ -35,8 +35,9 @@ template <typename Part>
 std::string facts(const char* heading, const std::optional<Part>& part) {
   if (!part) return "";
   std::map<std::string, std::string> texts;
-  Part::fields([&](std::string_view name, auto member, api::Presence, std::string_view) {
+  Part::fields([&](std::string_view name, auto member, api::Presence presence, std::string_view) {
     if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(*part.*member)>>) {
+      if (presence == api::Presence::kIfAny && *part.*member == 0) return;
       texts.emplace(name, nlohmann::json(*part.*member).dump());
     }
   });
@@ -143,8 +144,10 @@ std::string provenance_section(const ReportData& report) {
   if (!report.told.mode.empty()) body += fact("mode", report.told.mode);
   if (!report.told.conclusion.empty()) body += fact("tuning ended", report.told.conclusion);
   body += "</dl>\n";
-  body += facts("Profile", report.told.profiled) + facts("Search", report.told.search) +
-          facts("Noise of measured steps", report.told.noise);
+  body += facts("Profile", report.told.profiled);
+  if (report.told.taken_over)
+    body += "<p>" + escape("Taken over: " + taken_over_text(*report.told.taken_over)) + ".</p>\n";
+  body += facts("Search", report.told.search) + facts("Noise of measured steps", report.told.noise);
   return section("Where these numbers hold", body);
 }
 

@@ -67,9 +67,9 @@ std::string table(const Plan& plan) {
   return html_table({"Stage", "Devices", "Operators", ">dp", ">tp", "Sharded", "Recompute"}, rows);
 }
 
-std::string plan_block(const std::optional<Plan>& shown, const std::string& words, const std::string& title) {
+std::string plan_block(const std::optional<ToldPlan>& shown, const std::string& title) {
   if (!shown) return "";
-  const Plan& plan = *shown;
+  const auto& [plan, words] = *shown;
   const std::string in_words = words.empty() ? "" : "<p><code>" + escape(words) + "</code></p>\n";
   return "<div>\n<h3>" + escape(title) + " plan</h3>\n" + in_words + "<p class=\"soft\">Microbatch " +
          std::to_string(plan.microbatch) + " of a global batch of " + std::to_string(plan.global_batch) + ", " +
@@ -81,7 +81,7 @@ std::string plan_block(const std::optional<Plan>& shown, const std::string& word
 std::string changes_table(const ReportData& report) {
   if (!report.initial.plan || !report.adopted || !report.adopted->plan) return "";
   std::string rows;
-  for (const PlanChange& change : differences(*report.initial.plan, *report.adopted->plan)) {
+  for (const PlanChange& change : differences(report.initial.plan->plan, report.adopted->plan->plan)) {
     rows +=
         "<tr><td><code>" + escape(change.field) + "</code></td>" + cell(change.before) + cell(change.after) + "</tr>\n";
   }
@@ -98,9 +98,9 @@ std::string timeline_figure(const std::vector<tuner::TimelineEvent>& timeline, c
 }  // namespace
 
 std::string plans_section(const ReportData& report) {
-  std::string blocks = plan_block(report.initial.plan, report.initial.words, "Initial");
-  if (report.adopted) blocks += plan_block(report.adopted->plan, report.adopted->words, "Adopted");
-  blocks += plan_block(report.recommended, report.recommended_words, "Recommended");
+  std::string blocks = plan_block(report.initial.plan, "Initial");
+  if (report.adopted) blocks += plan_block(report.adopted->plan, "Adopted");
+  blocks += plan_block(report.recommended, "Recommended");
   if (blocks.empty()) return "";
   return section("What was gained: the plans", "<div class=\"pair\">\n" + blocks + "</div>\n" + changes_table(report));
 }

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "files.hpp"
 #include "jobs/status_text.hpp"
 #include "plans/plan_text.hpp"
 #include "report/sections.hpp"
 #include "schema/job_without_plan.hpp"
-#include "schema/plan_words.hpp"
 
 namespace trimtab::cli {
 
@@ -17,14 +17,6 @@ namespace {
 constexpr std::int64_t kMostStages = 100'000;
 
 using Events = std::vector<tuner::TimelineEvent>;
-
-Result<std::optional<Plan>> plan_at(const api::CarriedPlan& carried, const std::string& path) {
-  if (carried.json.empty() || carried.json == "{}") return std::optional<Plan>();
-  if (carried.json.starts_with('"')) return bad_input(path + ": expected an object, but found string");
-  auto plan = parse_plan(carried.json, path);
-  if (!plan.ok()) return bad_input(path + ": " + plan.error().message);
-  return std::optional(std::move(plan).value());
-}
 
 Result<Events> events_of(const std::optional<api::Timeline>& timeline, const std::string& name) {
   Events events;
@@ -52,8 +44,7 @@ std::optional<Measured> known(const std::optional<api::Measured>& measured) {
 
 Result<ReportRun> run_of(const api::MeasuredPlan& document, const std::string& path) {
   ReportRun run;
-  TRIMTAB_TRY(run.plan, plan_at(document.plan, path + ".plan"));
-  run.words = words_in(document.plan.json);
+  TRIMTAB_TRY(run.plan, told_plan(document.plan, path + ".plan"));
   run.predicted_ms = known_time(document.predicted_ms);
   run.predicted_before_ms = known_time(document.predicted_before_calibration_ms);
   run.measured = known(document.measured_ms);
@@ -78,8 +69,8 @@ Status take_trials(ReportData& report) {
   }
   for (const api::NotTried& one : report.told.not_tried) {
     const std::string path = "$.not_tried[" + std::to_string(report.not_tried.size()) + "].plan";
-    TRIMTAB_TRY(auto plan, plan_at(one.plan, path));
-    report.not_tried.push_back({std::move(plan), words_in(one.plan.json), known_time(one.predicted_ms), one.reason});
+    TRIMTAB_TRY(auto plan, told_plan(one.plan, path));
+    report.not_tried.push_back({std::move(plan), known_time(one.predicted_ms), one.reason});
   }
   return {};
 }
@@ -95,14 +86,21 @@ Status take_timelines(ReportData& report) {
   return {};
 }
 
+// Reports of earlier releases tell of a comparison alone.
+void take_gain(api::Report& document) {
+  if (document.gain || !document.compared || !document.speedup) return;
+  document.gain.emplace();
+  static_cast<api::Ratio&>(*document.gain) = *document.speedup;
+  document.gain->by = api::GainBy::kComparison;
+}
+
 Status take_plans(ReportData& report) {
   const api::Report& document = report.told;
   TRIMTAB_TRY(report.initial, run_of(document.initial, "$.initial"));
   if (document.adopted) {
     TRIMTAB_TRY(report.adopted, run_of(*document.adopted, "$.adopted"));
   }
-  TRIMTAB_TRY(report.recommended, plan_at(document.recommendation, "$.recommendation"));
-  report.recommended_words = words_in(document.recommendation.json);
+  TRIMTAB_TRY(report.recommended, told_plan(document.recommendation, "$.recommendation"));
   TRIMTAB_TRY_STATUS(take_timelines(report));
   return take_trials(report);
 }
@@ -113,21 +111,25 @@ std::string run_text(const char* name, const ReportRun& run) {
   return std::string(name) + measured_text(run.measured) + "  " + plan_of(run, "") + "\n";
 }
 
-std::string gain_text(const ReportData& report) {
-  if (!report.told.speedup || !report.told.compared)
-    return "not measured: initial and adopted plan were not run in turn";
-  return speedup_text(*report.told.speedup);
+std::string speedup_line(const ReportData& report) {
+  const auto& gain = report.told.gain;
+  if (gain && gain->by == api::GainBy::kTrialNotKept) return "none is kept; the best was " + gain_text(*gain);
+  if (gained_on_one_machine(report)) return gain_text(*gain);
+  if (report.told.speedup && report.told.compared) return speedup_text(*report.told.speedup);
+  if (gain) return "of each time that the job was tuned: the next lines have them";
+  return kept_initial(report) ? "none: the initial plan stays"
+                              : "not measured: initial and adopted plan were not run in turn";
 }
 
 std::string trials_table(const ReportData& report) {
-  TextTable table({">trial", ">predicted", ">measured", "verdict", "reason", ">switch", "plan"});
+  TextTable table({">trial", ">predicted", ">measured", ">speed-up", "verdict", "reason", ">switch", "plan"});
   for (std::size_t i = 0; i < report.trials.size(); ++i) {
     for (const std::string& change : changes_before(report, i)) table.add_line(change + ":");
     const ReportTrial& trial = report.trials[i];
     table.add({trial.id, trial.run.predicted_ms ? format_ms(*trial.run.predicted_ms) : "-",
-               trial.run.measured ? format_ms(trial.run.measured->mean) : "-", trial.told.state.text(),
-               trial.told.reason, trial.told.cost.switch_ms ? format_ms(*trial.told.cost.switch_ms) : "-",
-               plan_of(trial.run, "")});
+               trial.run.measured ? format_ms(trial.run.measured->mean) : "-",
+               trial.speedup ? speedup_text(*trial.speedup, "") : "-", trial.told.state.text(), trial.told.reason,
+               trial.told.cost.switch_ms ? format_ms(*trial.told.cost.switch_ms) : "-", plan_of(trial.run, "")});
   }
   return table.empty() ? "" : table.str(2);
 }
@@ -145,19 +147,29 @@ std::string not_tried_lines(const ReportData& report) {
 
 std::string error_text(const ReportData& report) {
   const auto& [before, after, plans] = report.told.prediction_error;
-  if (!before || !after) return "";
+  if (!before || !after || plans == 0) return "";
   return "prediction error  " + format_percent(*before) + " before calibration, " + format_percent(*after) + " after\n";
+}
+
+// "computation 1.08 times what it was (± 6 %, 7 probes)".
+std::string finding_text(const api::NearFinding& one) {
+  const std::string probes = std::to_string(one.probes) + (one.probes == 1 ? " probe" : " probes");
+  const std::string sure = " (± " + format_fixed(196 * one.doubt, 0) + " %, " + probes + ")";
+  if (one.verdict == "confirmed") return one.of + " as it was" + sure;
+  if (one.verdict == "scaled") return one.of + " " + format_fixed(one.factor, 2) + " times what it was" + sure;
+  return one.of + " measured anew";
 }
 
 }  // namespace
 
 std::string plan_of(const ReportRun& run, const std::string& otherwise) {
-  return run.plan ? printable(named_plan(*run.plan, run.words)) : otherwise;
+  return run.plan ? printable(named_plan(run.plan, "")) : otherwise;
 }
 
 Result<ReportData> parse_report(std::string_view json, std::string_view source) {
   ReportData report;
   TRIMTAB_TRY(report.told, api::parse<api::Report>(json, source));
+  take_gain(report.told);
   const Status taken = take_plans(report);
   if (!taken.ok()) return wrap(std::string(source), taken.error());
   return report;
@@ -174,6 +186,11 @@ bool ReportData::is_as_launched() const {
   return told.initial.hash == kAsLaunched;
 }
 
+std::string taken_over_text(const api::TakenOver& taken) {
+  return std::to_string(taken.costs) + " costs of hardware " + taken.from + " (" + taken.differences +
+         "), not measured here: " + joined(taken.findings, ", ", finding_text);
+}
+
 std::string report_text(const ReportData& report) {
   if (report.is_as_launched()) {
     return "step              " + measured_text(report.initial.measured) + "  " + std::string(kAsLaunchedText) + "\n";
@@ -181,9 +198,8 @@ std::string report_text(const ReportData& report) {
   std::string text = run_text("initial plan      ", report.initial);
   if (initial_predates_change(report)) text += "                  before the machine changed\n";
   if (report.adopted) text += run_text("adopted plan      ", *report.adopted);
-  if (report.recommended)
-    text += "recommended plan  " + printable(named_plan(*report.recommended, report.recommended_words)) + "\n";
-  text += "speed-up          " + gain_text(report) + "\n";
+  if (report.recommended) text += "recommended plan  " + printable(named_plan(report.recommended, "")) + "\n";
+  text += "speed-up          " + speedup_line(report) + "\n";
   for (const api::Drift& drift : report.told.drifts) {
     if (!drift.gained_before) continue;
     text += "until step " + std::to_string(drift.since_step) + " ";
@@ -196,6 +212,7 @@ std::string report_text(const ReportData& report) {
   if (report.told.overhead && !report.trials.empty()) {
     text += "tuning cost       " + overhead_text(*report.told.overhead) + "\n";
   }
+  if (report.told.taken_over) text += "taken over        " + taken_over_text(*report.told.taken_over) + "\n";
   if (report.told.loss) text += "loss check        " + loss_text(*report.told.loss) + "\n";
   if (!report.told.conclusion.empty()) text += "tuning ended      " + report.told.conclusion + "\n";
   return text + trials_table(report) + not_tried_lines(report);

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plans/told_plan.hpp"
 #include "schema/api/report.hpp"
-#include "schema/plan.hpp"
 #include "tuner/cost_model.hpp"
 
 namespace trimtab::cli {
@@ -23,8 +23,7 @@ struct Measured {
 
 // The initial plan, the adopted one, or a trial's.
 struct ReportRun {
-  std::optional<Plan> plan;
-  std::string words;                          // of the plan, its framework's (schema/plan_words.hpp)
+  std::optional<ToldPlan> plan;
   std::optional<double> predicted_ms;         // with what trials had taught
   std::optional<double> predicted_before_ms;  // by the costs alone
   std::optional<Measured> measured;
@@ -41,8 +40,7 @@ struct ReportTrial {
 
 // A plan that the search offered and nobody ran.
 struct ReportNotTried {
-  std::optional<Plan> plan;
-  std::string words;
+  std::optional<ToldPlan> plan;
   std::optional<double> predicted_ms;
   std::string reason;
 };
@@ -53,8 +51,7 @@ struct ReportData {
   [[nodiscard]] bool is_as_launched() const;
   ReportRun initial;
   std::optional<ReportRun> adopted;
-  std::optional<Plan> recommended;
-  std::string recommended_words;
+  std::optional<ToldPlan> recommended;
   std::vector<ReportTrial> trials;
   std::vector<ReportNotTried> not_tried;
 };

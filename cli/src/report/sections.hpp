@@ -37,12 +37,19 @@ namespace trimtab::cli {
 [[nodiscard]] std::string measured_text(const std::optional<Measured>& measured);
 // "1.37× (95 % interval 1.31 to 1.42)"
 [[nodiscard]] std::string speedup_text(const api::Ratio& speedup, const std::string& interval = "95 % interval ");
+// The job keeps the plan that it began with.
+[[nodiscard]] bool kept_initial(const ReportData& report);
+// What the adopted plan gains over the initial one was measured, and the machine did not change between.
+[[nodiscard]] bool gained_on_one_machine(const ReportData& report);
 // Its plan as named_plan() has it, for a terminal or a cell.
 [[nodiscard]] std::string plan_of(const ReportRun& run, const std::string& otherwise);
 // "microbatch 4; [0, 18) dp2: predicted 658 ms, differs from trial 2 …"
 [[nodiscard]] std::string not_tried_text(const ReportNotTried& plan);
 // "the same samples in the same order; loss within 0 of the untuned run over 40 steps".
 [[nodiscard]] std::string loss_text(const api::LossCheck& loss);
+// "120 costs of hardware F (driver 560.1 instead of 550.2), not measured here: computation as it was (± 4 %, 7
+// probes)".
+[[nodiscard]] std::string taken_over_text(const api::TakenOver& taken);
 
 // <section> with a heading; "" for an empty body.
 [[nodiscard]] std::string section(std::string_view title, const std::string& body);

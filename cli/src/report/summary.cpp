@@ -3,6 +3,7 @@
 
 #include "base/numbers.hpp"
 #include "charts/svg.hpp"
+#include "jobs/status_text.hpp"
 #include "report/sections.hpp"
 
 namespace trimtab::cli {
@@ -14,19 +15,14 @@ std::string tile(const std::string& name, const std::string& value, const std::s
          (remark.empty() ? "" : "<small>" + escape(remark) + "</small>") + "</dd></div>\n";
 }
 
-bool kept_initial(const ReportData& report) {
-  if (report.is_as_launched()) return true;
-  if (!report.adopted || !report.adopted->plan || !report.initial.plan) return !report.adopted;
-  return semantic_hash(*report.adopted->plan) == semantic_hash(*report.initial.plan);
-}
-
 bool is_sure(const std::optional<api::Ratio>& gain) {
   return gain && gain->low.value_or(gain->ratio) > 1.0;
 }
 
 // Whether it was measured in turn and the interval excludes "no gain".
 bool is_gain(const ReportData& report) {
-  return report.told.compared && is_sure(report.told.speedup);
+  if (report.told.compared) return is_sure(report.told.speedup);
+  return gained_on_one_machine(report) && is_sure(*report.told.gain);
 }
 
 // Since the machine changed under the job.
@@ -76,11 +72,21 @@ std::string story(const ReportData& report) {
 std::string headline(const ReportData& report) {
   if (!report.told.failure.empty()) return "The job failed";
   if (gained_again(report)) return "Tuned again: " + format_fixed(report.told.retuned->ratio, 2) + "× faster";
-  if (is_gain(report)) return format_fixed(report.told.speedup->ratio, 2) + "× faster";
+  if (is_gain(report)) {
+    const api::Ratio& gain = report.told.compared ? *report.told.speedup : *report.told.gain;
+    return format_fixed(gain.ratio, 2) + "× faster";
+  }
   if (gained_once(report)) return gained_before(report);
   if (report.is_as_launched()) return "As its user launched it";
   if (kept_initial(report)) return report.recommended ? "A faster plan is recommended" : "The initial plan stays";
-  return report.told.compared && report.told.speedup ? "No certain gain" : "No speed-up was measured";
+  const bool measured = (report.told.compared && report.told.speedup) || gained_on_one_machine(report);
+  return measured ? "No certain gain" : "No speed-up was measured";
+}
+
+std::string best_not_kept(const ReportData& report) {
+  const auto& gain = report.told.gain;
+  if (!gain || gain->by != api::GainBy::kTrialNotKept) return "";
+  return " The best that was measured is " + gain_text(*gain) + ".";
 }
 
 std::string time_of(const ReportRun& run) {
@@ -94,7 +100,7 @@ std::string lead(const ReportData& report) {
   if (report.is_as_launched()) return "A step took " + time_of(report.initial) + ". Nothing was tuned.";
   if (kept_initial(report))
     return report.told.conclusion.empty() ? "No other plan was adopted."
-                                          : "Tuning ended: " + report.told.conclusion + ".";
+                                          : "Tuning ended: " + report.told.conclusion + "." + best_not_kept(report);
   std::string text;
   if (gained_again(report)) {
     const auto last = std::ranges::find_if(report.told.drifts.rbegin(), report.told.drifts.rend(),
@@ -111,6 +117,8 @@ std::string lead(const ReportData& report) {
     text = "An iteration took " + time_of(report.initial) + ", now " + time_of(*report.adopted) + ". ";
   if (report.told.speedup && report.told.compared)
     text += "Speed-up " + speedup_text(*report.told.speedup) + ", both plans measured in turn in one run.";
+  else if (gained_on_one_machine(report))
+    text += "Speed-up " + gain_text(*report.told.gain) + ". There was no comparison at the end.";
   return text.empty() ? "The job ran without a measured comparison of plans." : text;
 }
 
@@ -135,7 +143,7 @@ std::string trial_remark(const ReportData& report) {
 
 std::string error_value(const ReportData& report) {
   const auto& [before, after, plans] = report.told.prediction_error;
-  if (!before && !after) return "unknown";
+  if ((!before && !after) || plans == 0) return "unknown";
   if (!after) return format_percent(*before);
   if (!before) return format_percent(*after);
   return format_percent(*before) + " → " + format_percent(*after);
@@ -152,6 +160,17 @@ std::string tiles(const ReportData& report) {
 }
 
 }  // namespace
+
+bool kept_initial(const ReportData& report) {
+  if (report.is_as_launched()) return true;
+  if (!report.adopted || !report.adopted->plan || !report.initial.plan) return !report.adopted;
+  return semantic_hash(report.adopted->plan->plan) == semantic_hash(report.initial.plan->plan);
+}
+
+bool gained_on_one_machine(const ReportData& report) {
+  const auto& gain = report.told.gain;
+  return gain && gain->by != api::GainBy::kTrialNotKept && !gain->until_step && !report.told.retuned;
+}
 
 std::string measured_text(const std::optional<Measured>& measured) {
   if (!measured) return "not measured";

@@ -85,7 +85,7 @@ std::string change_rows(const ReportData& report, std::size_t trial) {
 }  // namespace
 
 std::string not_tried_text(const ReportNotTried& plan) {
-  std::string text = plan.plan ? printable(named_plan(*plan.plan, plan.words)) : "a plan that was not recorded";
+  std::string text = printable(named_plan(plan.plan, "a plan that was not recorded"));
   if (plan.predicted_ms) text += ": predicted " + format_ms(*plan.predicted_ms);
   return text + ", " + plan.reason;
 }

@@ -58,7 +58,7 @@ std::vector<TrainingProcess> unwatched_processes(uid_t owner, const std::string&
   std::vector<TrainingProcess> found;
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(proc, failure)) {
-    const auto pid = number_in<pid_t>(entry.path().filename().string());
+    const auto pid = parse_number<pid_t>(entry.path().filename().string());
     const std::string place = entry.path().string();
     if (!pid || !belongs_to(place, owner)) continue;
     const std::string maps = content(place + "/maps");

@@ -24,7 +24,7 @@ std::string value_of(const Variables& variables, const std::string& name) {
 }
 
 std::optional<std::int64_t> number_of(const Variables& variables, const std::string& name) {
-  const auto number = number_in<std::int64_t>(value_of(variables, name));
+  const auto number = parse_number<std::int64_t>(value_of(variables, name));
   return number && *number >= 0 ? number : std::nullopt;
 }
 

@@ -118,8 +118,9 @@ void TraceEvents::add(Process& process, const Record& record) {
       return add_collective(process, record);
     case record::kOverhead:
     case record::kWindow:
+    case record::kRangesLeftOut:
       name_track(process, kCollector, "collector");
-      return slice(process, record, record.fields.kind() == record::kWindow ? "not all is recorded" : "CUPTI",
+      return slice(process, record, record.fields.kind() == record::kOverhead ? "CUPTI" : "not all is recorded",
                    "collector", kCollector, R"("why":)" + json_string(record.name));
     default:
       return;  // of a later release

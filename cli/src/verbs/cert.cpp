@@ -1,10 +1,15 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "arguments.hpp"
+#include "doctor/services.hpp"
 #include "files.hpp"
 #include "json_text.hpp"
 #include "net/certificates.hpp"
+#include "net/deny_list.hpp"
+#include "net/granting_file.hpp"
 #include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
@@ -26,6 +31,8 @@ struct Arguments {
   std::vector<std::string> hosts;
   std::vector<std::string> files;
   std::string days;
+  std::string deny_list;
+  std::string configuration = "/etc/trimtab";
   bool json = false;
 };
 
@@ -141,6 +148,46 @@ Result<int> show(const Arguments& arguments, Console& console) {
   return all_valid ? 0 : 1;
 }
 
+// Where the coordinator of this machine reads it, by its configuration.
+Result<std::string> deny_list_of(const Arguments& arguments) {
+  if (!arguments.deny_list.empty()) return arguments.deny_list;
+  const std::string path = arguments.configuration + "/coordinator.toml";
+  const auto settings = read_coordinator_settings(path);
+  if (settings.ok() && !settings->deny_list.empty()) return settings->deny_list;
+  if (settings.ok() && !settings->state_directory.empty()) return settings->state_directory + "/denied";
+  const std::string packaged = "/var/lib/trimtab/coordinator";
+  if (settings.ok() && is_there(packaged)) return packaged + "/denied";
+  return bad_input("--deny-list: name the file that the coordinator reads. It is 'denied' in its state directory " +
+                   std::string("unless deny_list in coordinator.toml names another, but ") +
+                   (settings.ok() ? path + " names neither" : settings.error().message));
+}
+
+Result<int> revoke(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY(const net::Denied denied, net::parse_denied(arguments.name));
+  TRIMTAB_TRY(const std::string path, deny_list_of(arguments));
+  std::string text;
+  if (is_there(path)) {
+    TRIMTAB_TRY(text, read_file(path));
+  }
+  TRIMTAB_TRY(const net::DenyList list, net::DenyList::parse(text, path));
+  const bool is_new = !list.contains(denied);
+  if (is_new) {
+    if (!text.empty() && text.back() != '\n') text += '\n';
+    // Others may read it: it is the coordinator's user who must.
+    TRIMTAB_TRY_STATUS(write_shared_file(path, text + net::line_of(denied), 0644));
+  }
+  TRIMTAB_TRY_STATUS(net::check_granting_file(path, ::geteuid()));
+  const std::string what = net::line_of(denied).substr(0, net::line_of(denied).size() - 1);
+  if (arguments.json) {
+    console.out << json_text({{"denied", what}, {"file", path}, {"new", is_new}}) << "\n";
+    return 0;
+  }
+  console.out << what << (is_new ? " is denied from now on: " : " was denied already: ") << path << "\n";
+  console.err << "the coordinator that reads this file does so within five seconds, and closes the links of whom it "
+                 "denies. To take it back, remove the line\n";
+  return 0;
+}
+
 void add_directory(CLI::App* verb, Arguments& arguments) {
   add_value(verb, "--dir", arguments.directory, "DIR", "Where the authority is: ca.crt and ca.key", Need::kRequired);
 }
@@ -182,6 +229,16 @@ void add_cert(CLI::App& root, Selection& selection) {
                   "trimtab cert show ca/ca.crt c0/c0.crt");
   add_action(verb, selection, arguments, show);
   add_values(verb, "files", arguments->files, "FILE", "Certificates (PEM)", Need::kRequired);
+
+  arguments = std::make_shared<Arguments>();
+  verb = add_verb(group, "revoke", "Shut out who shows a certificate or token of this name, or this certificate",
+                  "trimtab cert revoke n0");
+  add_action(verb, selection, arguments, revoke);
+  add_value(verb, "name", arguments->name, "NAME|SERIAL",
+            "A name of nodes, people and tokens, or the serial number of one certificate", Need::kRequired);
+  add_value(verb, "--deny-list", arguments->deny_list, "FILE",
+            "The file that the coordinator reads (default: as its configuration says)");
+  add_value(verb, "--configuration", arguments->configuration, "DIR", "Where coordinator.toml is", Need::kHasDefault);
 }
 
 }  // namespace trimtab::cli

@@ -5,8 +5,10 @@
 #include "base/numbers.hpp"
 #include "costs/cost_text.hpp"
 #include "costs/import_costs.hpp"
+#include "costs/taken_over.hpp"
 #include "documents.hpp"
 #include "json_text.hpp"
+#include "report/sections.hpp"
 #include "schema/nccl_choice.hpp"
 #include "terminal_text.hpp"
 
@@ -57,6 +59,10 @@ std::vector<const Cost*> longest(const std::vector<Cost>& costs, std::size_t cou
             [](const Cost* a, const Cost* b) { return a->statistics.mean() > b->statistics.mean(); });
   times.resize(std::min(times.size(), count));
   return times;
+}
+
+std::string taken_over_line(const std::optional<api::TakenOver>& taken) {
+  return taken ? "  priced with " + printable(taken_over_text(*taken)) + "\n" : "";
 }
 
 json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
@@ -111,19 +117,30 @@ std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<C
 
 Result<int> show(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const std::uint64_t top, parse_count("--top", arguments.top));
-  TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
+  TRIMTAB_TRY(CostDatabase database, open_costs(arguments.database));
   TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
   json list = json::array();
   for (const Fingerprint& fingerprint : fingerprints) {
     if (!hash(fingerprint).starts_with(arguments.fingerprint)) continue;
     TRIMTAB_TRY(const std::vector<Cost> costs, database.costs(hash(fingerprint)));
+    const auto taken = taken_over_there(database, hash(fingerprint));
     if (arguments.json) {
       list.push_back(fingerprint_json(fingerprint, costs, top));
+      if (taken) list.back()["taken_over"] = json::parse(api::to_json(*taken));
     } else {
-      console.out << fingerprint_text(fingerprint, costs, top) << "\n";
+      console.out << fingerprint_text(fingerprint, costs, top) << taken_over_line(taken) << "\n";
     }
   }
-  if (arguments.json) console.out << json_text({{"fingerprints", list}}, 2) << "\n";
+  const DatabaseHealth health = database.look_after();
+  const std::uint64_t unread = health.set_apart + health.unreadable;
+  json document = {{"fingerprints", list}};
+  if (unread > 0) document["set_apart"] = unread;
+  if (arguments.json) console.out << json_text(document, 2) << "\n";
+  if (unread > 0 && !arguments.json) {
+    console.out << arguments.database << " was damaged: " << unread
+                << " rows or parts of it could not be read and are left out. Its table set_apart names them once a "
+                   "program has opened it for writing\n";
+  }
   if (fingerprints.empty() && !arguments.json) console.out << arguments.database << ": holds no costs yet\n";
   return 0;
 }
@@ -233,10 +250,12 @@ void add_fingerprint(CLI::App* verb, Arguments& arguments) {
 
 void add_import(CLI::App* verb, ImportArguments& arguments) {
   add_value(verb, "--format", arguments.format, joined(published_formats(), "|"), "Whose format", Need::kRequired);
-  add_values(verb, "paths", arguments.paths, "PATH",
-             "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
-             "directory; nccl-tests: JSON files or what they print), then the cost database to add to, made when missing",
-             Need::kRequired);
+  add_values(
+      verb, "paths", arguments.paths, "PATH",
+      "What to read (aceso, galvatron: one or more directories of the authors' profiler; oases: a "
+      "directory; nccl-tests: JSON files or what they print; nccl-inspector, traces: files or folders, of all ranks "
+      "where they are at hand), then the cost database to add to, made when missing",
+      Need::kRequired);
   add_value(verb, "--documents", arguments.documents, "DIR", "Write the profiled models and their clusters there");
   add_value(verb, "--fingerprint", arguments.fingerprint, "HASH",
             "Of the database (a prefix will do): store under it what was measured on that very hardware");
@@ -247,7 +266,8 @@ void add_import(CLI::App* verb, ImportArguments& arguments) {
   add_value(verb, "--sequence-length", texts.sequence, "N", "Tokens of a sample, likewise (galvatron)");
   add_value(verb, "--global-batch", texts.global_batch, "N", "Samples of a step, likewise");
   add_value(verb, "--nodes", texts.nodes, "N", "Nodes of the cluster document (default: 1; aceso)");
-  add_value(verb, "--devices-per-node", texts.devices_per_node, "N", "Devices of each of its nodes (aceso)");
+  add_value(verb, "--devices-per-node", texts.devices_per_node, "N",
+            "Devices of each of its nodes (aceso); ranks of each node, where no trace says who shares one (traces)");
   add_value(verb, "--device-memory", texts.device_memory, "GIB", "Memory of each of its devices");
 }
 
@@ -286,10 +306,12 @@ void add_db(CLI::App& root, Selection& selection) {
   add_fingerprint(verb, *arguments);
   add_value(verb, "--other-fingerprint", arguments->other_fingerprint, "HASH",
             "The other's fingerprint, where it is another");
-  verb = add_verb(db, "import",
-                  "Read profiles (Aceso's and Galvatron's as their profilers write them, Oases'), or what nccl-tests "
-                  "measured (-J); importing twice changes nothing",
-                  "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/");
+  verb =
+      add_verb(db, "import",
+               "Read profiles (Aceso's and Galvatron's as their profilers write them, Oases'), what nccl-tests "
+               "measured (-J), or what a job's collectives took by traces of PyTorch Profiler and by NCCL Inspector; "
+               "importing twice changes nothing",
+               "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/");
   add_action(verb, selection, arguments, import_costs);
   add_import(verb, arguments->to_import);
 }

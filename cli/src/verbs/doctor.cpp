@@ -1,5 +1,3 @@
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,6 +16,7 @@
 #include "host/fingerprint_probe.hpp"
 #include "host/release_library.hpp"
 #include "json_text.hpp"
+#include "local_port.hpp"
 #include "net/http_client.hpp"
 #include "schema/job.hpp"
 #include "terminal_text.hpp"
@@ -54,17 +53,6 @@ Bytes available_memory() {
 std::string existing_parent(fs::path path) {
   while (!is_there(path) && path.has_relative_path()) path = path.parent_path();
   return path.string();
-}
-
-bool port_free(std::uint16_t port) {
-  const Descriptor descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  setsockopt(descriptor.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return bind(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 PortState port_state(std::uint16_t port) {

@@ -1,5 +1,6 @@
 #include "arguments.hpp"
 #include "json_text.hpp"
+#include "plans/plan_rules.hpp"
 #include "plans/plan_text.hpp"
 #include "plans/prediction_text.hpp"
 #include "plans/priced_inputs.hpp"
@@ -95,6 +96,7 @@ std::string targets_text(const std::vector<TargetAnswer>& answers) {
 }
 
 struct Verdict {
+  OwnSettings own;                  // of the plan: which a job has, and no target
   std::vector<std::string> broken;  // rules, and what the target that was asked for cannot do
   std::vector<TargetAnswer> targets;
   std::optional<Prediction> prediction;
@@ -104,6 +106,7 @@ json verdict_json(const Arguments& arguments, const Verdict& verdict) {
   json answer = {{"valid", verdict.broken.empty()}, {"broken", verdict.broken}};
   if (!arguments.target.empty()) answer["target"] = arguments.target;
   for (const TargetAnswer& one : verdict.targets) answer["unhonoured"][one.target] = one.complaints;
+  if (!verdict.own.empty()) answer["unchecked_own"] = verdict.own;
   if (verdict.prediction) answer["prediction"] = json::parse(to_json(*verdict.prediction));
   return answer;
 }
@@ -116,9 +119,14 @@ void print_check(const Arguments& arguments, const Verdict& verdict, Console& co
   if (!verdict.broken.empty()) {
     console.out << rules_text(arguments.file, verdict.broken) << "\n";
   } else if (!arguments.target.empty()) {
-    console.out << arguments.file << ": is valid, and target " << arguments.target << " runs all of it\n";
+    console.out << arguments.file << ": is valid, and target " << arguments.target << " runs all of it"
+                << (verdict.own.empty() ? "" : " but its own settings") << "\n";
   } else {
     console.out << arguments.file << ": is valid. " << targets_text(verdict.targets);
+  }
+  if (!verdict.own.empty()) {
+    console.out << "Its own settings (" << printable(own_words(verdict.own))
+                << ") were not checked: they are knobs of a job, which sets them where it is launched.\n";
   }
   if (verdict.broken.empty() && !verdict.prediction) console.out << "Memory was not checked: that needs --costs.\n";
   if (verdict.prediction) console.out << describe(*verdict.prediction);
@@ -130,6 +138,7 @@ Result<int> check(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const Model model, read_model(arguments.priced.model));
   TRIMTAB_TRY(const Cluster cluster, read_cluster(arguments.priced.cluster));
   Verdict verdict;
+  verdict.own = plan.own;
   verdict.broken = tuner::validate(plan, model, cluster);
   if (verdict.broken.empty() && !arguments.target.empty()) {
     TRIMTAB_TRY(verdict.broken, unhonoured(plan, model, arguments.target));
@@ -164,17 +173,6 @@ std::string shell_line(const std::vector<std::string>& arguments) {
   return line + "\n";
 }
 
-// As many devices as the plan names: the rules that no cluster decides.
-Cluster cluster_of(const Plan& plan) {
-  std::int32_t most = 0;
-  for (const Stage& stage : plan.stages) {
-    for (const std::int32_t device : stage.devices) most = std::max(most, device + 1);
-  }
-  Cluster cluster;
-  cluster.nodes.push_back({"any", "", std::max(most, 1)});
-  return cluster;
-}
-
 Result<ExportedPlan> exported(const Arguments& arguments) {
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.file));
   if (arguments.model.empty() && arguments.to == "trainer") return ExportedPlan{{}, "plan.json", to_json(plan) + "\n"};
@@ -184,8 +182,12 @@ Result<ExportedPlan> exported(const Arguments& arguments) {
                      "' counts layers, which model.json tells; add --model model.json");
   }
   TRIMTAB_TRY(const Model model, read_model(arguments.model));
-  const std::vector<std::string> broken = tuner::validate(plan, model, cluster_of(plan));
-  if (!broken.empty()) return bad_input(rules_text(arguments.file, broken));
+  TRIMTAB_TRY_STATUS(check_rules(arguments.file, plan, model));
+  if (!plan.own.empty()) {
+    return bad_input(arguments.file + ": own: " + own_words(plan.own) +
+                     ": these are settings of the job's own, and no target's. Set " +
+                     "them where the job is launched, and leave `own` out of the plan");
+  }
   auto result = trimtab::export_plan(plan, model, arguments.to);
   if (!result.ok()) return wrap(arguments.file, result.error());
   return result;
@@ -204,8 +206,12 @@ Result<int> export_plan(const Arguments& arguments, Console& console) {
            "\n";
   }
   TRIMTAB_TRY_STATUS(hand_out(text, arguments.out, "wrote " + arguments.out, console));
+  if (!arguments.json && !out.file_text.empty() && !out.arguments.empty()) {
+    console.err << "also needed in the command, by these names or the script's: " << shell_line(out.arguments);
+  }
   for (const auto& [name, value] : out.environment) {
-    if (!arguments.json) console.err << "also needed in the environment: " << name << "=" << value << "\n";
+    if (!arguments.json)
+      console.err << "also needed in the environment" << out.environment_when << ": " << name << "=" << value << "\n";
   }
   return 0;
 }
@@ -237,8 +243,10 @@ CLI::App* add_part(CLI::App& group, Selection& selection, const std::shared_ptr<
 
 void add_plan(CLI::App& root, Selection& selection) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App& plan =
-      add_group(root, "plan", "Show, compare, check, export or import a plan", "trimtab plan show plan.json");
+  CLI::App& plan = add_group(root, "plan", "Find, estimate, show, compare, check, export or import a plan",
+                             "trimtab plan find --hf config.json --gpus 64xH100");
+  add_plan_find(plan, selection);
+  add_plan_estimate(plan, selection);
   CLI::App* verb = add_part(plan, selection, arguments, show, "show", "Print a plan for people",
                             "trimtab plan show plan.json --model model.json");
   add_value(verb, "--model", arguments->model, "FILE", "model.json, to name the operators");
@@ -249,7 +257,7 @@ void add_plan(CLI::App& root, Selection& selection) {
                   "Check that a plan is valid, and who runs it (exit 1: it is not)",
                   "trimtab plan check plan.json --model model.json --cluster cluster.json\n"
                   "  trimtab plan check plan.json --model model.json --cluster cluster.json --target trainer");
-  add_priced_flags(verb, arguments->priced, true);
+  add_priced_flags(verb, arguments->priced, Priced::kByCosts);
   add_value(verb, "--target", arguments->target, joined(targets(), "|"),
             "Also that this framework runs all of it (default: say which do)");
   verb = add_part(plan, selection, arguments, export_plan, "export", "Write a plan as its target reads it",

@@ -240,7 +240,7 @@ void add_search(CLI::App& root, Selection& selection) {
                "trimtab search --model model.json --cluster cluster.json --costs costs.db --budget 2s --json\n"
                "  trimtab search --model gpt-1_3B.json --cluster gpt-1_3B.cluster.json --costs costs.db "
                "--cost-model aceso --space aceso --strategy unified --budget 100000ev --explain");
-  add_priced_flags(verb, arguments->priced, false);
+  add_priced_flags(verb, arguments->priced, Priced::kAlways);
   add_value(verb, "--strategy", arguments->strategy, joined(tuner::strategies(), "|"),
             "Search strategy (default: aceso; target with --target)");
   add_value(verb, "--space", arguments->space, joined(tuner::plan_spaces(), "|"),

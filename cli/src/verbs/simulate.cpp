@@ -101,39 +101,27 @@ Result<coordinator::SimulationInput> read_input(const Arguments& arguments) {
   return input;
 }
 
-std::string compose(const nlohmann::json& from) {
-  const nlohmann::json& truth = from.at("truth");
-  const auto factor = [&](const char* name) { return format_fixed(truth.at(name).get<double>(), 2); };
-  const auto milliseconds = [&](const char* name) { return format_ms(from.at(name).get<double>()); };
-  std::string text = "hidden truth: computation x " + factor("computation") + ", communication x " +
-                     factor("communication") + ", overlap x " + factor("overlap") + ", memory x " + factor("memory") +
-                     "\n";
-  text += "truly: initial plan " + milliseconds("initial_true_ms") + ", adopted " + milliseconds("adopted_true_ms") +
-          ", best known " + milliseconds("best_true_ms") + ": regret " +
-          format_percent(from.at("regret").get<double>()) + "\n";
-  text += std::to_string(from.at("trials").size()) + " trials, " + std::to_string(from.at("adoptions").get<int>()) +
-          " adopted, " + std::to_string(from.at("false_adoptions").get<int>()) + " of them truly no faster; " +
-          std::to_string(from.at("out_of_memory_trials").get<int>()) + " ran out of memory\n";
-  const int reached = from.at("trials_to_2_percent").get<int>();
-  text += reached < 0 ? "not within 2 % of the best known\n"
-                      : "within 2 % of the best known after " + std::to_string(reached) + " trials\n";
-  text += "overhead: " + format_percent(from.at("overhead_share").get<double>()) + " of the job's time, " +
-          format_number(from.at("overhead_device_hours").get<double>(), 3) + " device hours\n";
+std::string verdict_text(const coordinator::SimulationVerdict& of) {
+  const auto factor = [](double value) { return format_fixed(value, 2); };
+  std::string text = "hidden truth: computation x " + factor(of.truth.computation) + ", communication x " +
+                     factor(of.truth.communication) + ", overlap x " + factor(of.truth.overlap) + ", memory x " +
+                     factor(of.truth.memory) + "\n";
+  text += "truly: initial plan " + format_ms(of.initial_true_ms) + ", adopted " + format_ms(of.adopted_true_ms) +
+          ", best known " + format_ms(of.best_true_ms) + ": regret " + format_percent(of.regret) + "\n";
+  text += std::to_string(of.trials) + " trials, " + std::to_string(of.adoptions) + " adopted, " +
+          std::to_string(of.false_adoptions) + " of them truly no faster; " + std::to_string(of.out_of_memory_trials) +
+          " ran out of memory\n";
+  text += of.trials_to_goal < 0
+              ? "not within 2 % of the best known\n"
+              : "within 2 % of the best known after " + std::to_string(of.trials_to_goal) + " trials\n";
+  text += "overhead: " + format_percent(of.overhead_share) + " of the job's time, " +
+          format_number(of.overhead_device_hours, 3) + " device hours\n";
   return text;
 }
 
 // "   12.3 min  trial    trial 2 rejected: …\n"
 std::string simulation_line(double seconds, const std::string& kind, const std::string& text) {
   return padded(format_ms(seconds * 1e3), 9, true) + "  " + padded(kind, 8, false) + " " + text + "\n";
-}
-
-// Of a "trimtab.simulation/1" document.
-Result<std::string> simulation_text(const std::string& simulation_json) {
-  try {
-    return compose(nlohmann::json::parse(simulation_json));
-  } catch (const nlohmann::json::exception& cause) {
-    return bad_input(std::string("the simulation's report: ") + cause.what());
-  }
 }
 
 // The processor time that planning took: the one thing in a simulation that differs from run to run.
@@ -171,8 +159,7 @@ Result<int> simulate(const Arguments& arguments, Console& console) {
     return 0;
   }
   TRIMTAB_TRY(const ReportData report, parse_report(outcome.report_json, kSource));
-  TRIMTAB_TRY(const std::string verdict, simulation_text(outcome.simulation_json));
-  console.out << report_text(report) << "\n" << verdict << planning_text(outcome);
+  console.out << report_text(report) << "\n" << verdict_text(outcome.verdict) << planning_text(outcome);
   if (!arguments.out.empty()) {
     console.out << "report: " << arguments.out << "/report.html, report.json and simulation.json\n";
   }

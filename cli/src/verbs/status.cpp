@@ -89,6 +89,7 @@ constexpr std::array kOrders{
     Order{"approve", "/approve", "Let the trial that awaits approval begin (mode \"approve\")"},
     Order{"freeze", "/freeze", "Keep the plan as it is: a trial in progress ends, none begins"},
     Order{"unfreeze", "/unfreeze", "Let plans change again"},
+    Order{"own-plan", "/own-plan", "Go back to the plan that the job began with, and keep it: freeze it there"},
     Order{"stop", "/stop", "End the job after the step that it is in"}};
 
 Result<int> give(const Order& order, const Arguments& arguments, Console& console) {

@@ -42,7 +42,7 @@ Result<int> add(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant}, token));
   // The token first: one that nobody has is worse than one that is not known yet.
   if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
-  TRIMTAB_TRY_STATUS(write_private_file(arguments.tokens, tokens.text()));
+  TRIMTAB_TRY_STATUS(write_shared_file(arguments.tokens, tokens.text(), 0600));
   if (!several && tokens.has_several_tenants()) {
     console.err << "several tenants hand in jobs from now on: each node must show whose it runs (docs/security.md, "
                    "\"Whose jobs a node runs\"), and until it does it is given no further one\n";
@@ -63,7 +63,7 @@ Result<int> remove(const Arguments& arguments, Console& console) {
   if (!tokens.remove(arguments.name)) {
     return no(arguments.tokens + ": there is no token of the name '" + arguments.name + "'");
   }
-  TRIMTAB_TRY_STATUS(write_private_file(arguments.tokens, tokens.text()));
+  TRIMTAB_TRY_STATUS(write_shared_file(arguments.tokens, tokens.text(), 0600));
   console.out << (arguments.json ? json_text({{"removed", arguments.name}}) : "removed the token of " + arguments.name)
               << "\n";
   return 0;

@@ -41,7 +41,10 @@ using AddVerb = void (*)(CLI::App& root, Selection& selection);
 void add_search(CLI::App& root, Selection& selection);
 void add_evaluate(CLI::App& root, Selection& selection);
 void add_plan(CLI::App& root, Selection& selection);
-void add_plan_import(CLI::App& plan, Selection& selection);  // of the group `plan`
+// Of the group `plan`.
+void add_plan_import(CLI::App& plan, Selection& selection);
+void add_plan_find(CLI::App& plan, Selection& selection);
+void add_plan_estimate(CLI::App& plan, Selection& selection);
 void add_model(CLI::App& root, Selection& selection);
 void add_db(CLI::App& root, Selection& selection);
 void add_up(CLI::App& root, Selection& selection);
@@ -54,6 +57,7 @@ void add_keep(CLI::App& root, Selection& selection);
 void add_simulate(CLI::App& root, Selection& selection);
 void add_status(CLI::App& root, Selection& selection);
 void add_trials(CLI::App& root, Selection& selection);
+void add_incident(CLI::App& root, Selection& selection);
 void add_job(CLI::App& root, Selection& selection);
 void add_audit(CLI::App& root, Selection& selection);
 void add_kill_switch(CLI::App& root, Selection& selection);
@@ -61,6 +65,7 @@ void add_cert(CLI::App& root, Selection& selection);
 void add_token(CLI::App& root, Selection& selection);
 void add_top(CLI::App& root, Selection& selection);
 void add_card(CLI::App& root, Selection& selection);
+void add_explain(CLI::App& root, Selection& selection);
 void add_trace(CLI::App& root, Selection& selection);
 void add_doctor(CLI::App& root, Selection& selection);
 void add_init(CLI::App& root, Selection& selection);

@@ -32,11 +32,11 @@ def _taken_over(environment):
     """Who this rank is where `trimtab run` watches it (trimtab.watch): from here on the job tells of itself."""
     if environment.get("TRIMTAB_WATCH") != "1":
         return None
-    from .watch.identity import identity
+    from .watch.identity import own_identity
     from .watch.session import session
 
     session.stop()
-    return identity(environment)
+    return own_identity(environment)
 
 
 def _integer(text, default):

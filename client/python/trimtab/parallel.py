@@ -2,7 +2,7 @@
 
     import trimtab.parallel
     run = trimtab.parallel.load(batch_size=16)                       # what `trimtab plan export --to ddp` wrote
-    model = run.wrap(model, model.layers)                            # checkpointing, then DDP or FSDP
+    model = run.wrap(model, model.layers)                            # checkpointing, then DDP or FSDP of either kind
     optimizer = run.optimizer(model, torch.optim.AdamW, lr=1e-3)     # ZeroRedundancyOptimizer where the plan says so
     for step in run.steps(first, last):                              # tells Trimtab of each; ends early when asked to
         run.step(model, optimizer, batch, loss_of)                   # microbatches, no_sync(), one optimizer step
@@ -38,8 +38,8 @@ __all__ = ["BadConfiguration", "Configuration", "Run", "load", "parse", "split_s
 
 def load(path=None, *, kind="ddp", batch_size=None, gradient_accumulation_steps=1):
     """The Run of the file at `path`, or at TRIMTAB_TARGET_CONFIG. Without either the Run of what the other arguments say, which
-    a plan takes the place of: `kind` "ddp" or "fsdp", batch_size samples in each of gradient_accumulation_steps microbatches of
-    a rank. Without batch_size a rank takes the batches that it is given.
+    a plan takes the place of: `kind` "ddp", "fsdp" (FullyShardedDataParallel) or "fsdp2" (fully_shard, since PyTorch 2.6),
+    batch_size samples in each of gradient_accumulation_steps microbatches of a rank. Without batch_size a rank takes the batches that it is given.
     """
     path = path or os.environ.get("TRIMTAB_TARGET_CONFIG", "")
     if path:
@@ -79,6 +79,22 @@ def _telling_of_memory(method):
     return told
 
 
+@contextlib.contextmanager
+def _without_sync(model):
+    """Gradients stay on each rank: of a microbatch that is not a step's last."""
+    if hasattr(model, "no_sync"):
+        with model.no_sync():
+            yield
+    elif hasattr(model, "set_requires_gradient_sync"):  # fully_shard's
+        model.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            model.set_requires_gradient_sync(True)
+    else:
+        yield
+
+
 class Run:
     """A training run under one configuration. Main thread only."""
 
@@ -105,7 +121,8 @@ class Run:
     def wrap(self, model, layers=(), **named):
         """The model under checkpointing and data parallelism; `layers` are its equal blocks, in order.
 
-        named: arguments of DistributedDataParallel or FullyShardedDataParallel. What the plan says takes their place.
+        named: arguments of DistributedDataParallel, FullyShardedDataParallel or fully_shard. What the plan says takes their
+        place. fully_shard shards the model itself, which is returned.
         """
         from torch.utils.checkpoint import checkpoint
 
@@ -120,12 +137,12 @@ class Run:
         if group is None:
             return model
         begin = time.perf_counter_ns()
-        wrapped = self._ddp(model, named) if chosen.kind == "ddp" else self._fsdp(model, layers, named)
+        wrapped = {"ddp": self._ddp, "fsdp": self._fsdp, "fsdp2": self._fsdp2}[chosen.kind](model, layers, named)
         # Their first collectives make the communicators.
         self._phases["groups"] = time.perf_counter_ns() - begin
         return wrapped
 
-    def _ddp(self, model, named):
+    def _ddp(self, model, _layers, named):
         from torch.nn.parallel import DistributedDataParallel
 
         if self.configuration.bucket_cap_mb:
@@ -163,10 +180,36 @@ class Run:
         shard = mine([range(first, first + size) for first in range(0, world, size)])
         return {"process_group": (shard, mine([range(place, world, size) for place in range(size)]))}
 
+    def _fsdp2(self, model, layers, named):
+        """Each layer is gathered by itself, and what stands around them together."""
+        try:
+            from torch.distributed.fsdp import fully_shard
+        except ImportError:
+            raise BadConfiguration("this PyTorch has no fully_shard, which came with 2.6; kind=\"fsdp\" is there before") from None
+        whole = dict(named)  # of the root, which PyTorch by itself keeps gathered after its forward pass
+        if self.planned:
+            whole["mesh"] = self._mesh(next(model.parameters()).device.type)
+            if not self.configuration.reshard_after_forward:
+                whole["reshard_after_forward"] = False
+            else:
+                named["reshard_after_forward"] = True
+        for layer in layers:
+            fully_shard(layer, **{**named, **whole})
+        return fully_shard(model, **whole)
+
+    def _mesh(self, device):
+        """All ranks in a row, or replicas of the groups that shard together."""
+        from torch.distributed.device_mesh import init_device_mesh
+
+        size, world = self.configuration.shard_group_size, self.configuration.world_size
+        if size == world:
+            return init_device_mesh(device, (world,))
+        return init_device_mesh(device, (world // size, size), mesh_dim_names=("replicate", "shard"))
+
     @staticmethod
     def module(model):
-        """What wrap() was given: the model without DDP or FSDP around it."""
-        return model if _group() is None else model.module
+        """What wrap() was given: the model without DDP or FSDP around it. fully_shard puts nothing around it."""
+        return model if _group() is None else getattr(model, "module", model)
 
     def optimizer(self, model, kind, groups=None, **named):
         """An optimizer of this kind over the wrapped model's parameters, or over the parameter groups that `groups(model)` returns."""
@@ -264,7 +307,7 @@ class Run:
         for number, part in enumerate(parts):
             size = samples_in(part)
             last = number + 1 == len(parts)
-            with contextlib.nullcontext() if last or not hasattr(model, "no_sync") else model.no_sync():
+            with contextlib.nullcontext() if last else _without_sync(model):
                 # Ranges of a whole microbatch: what a plan's operators take is not learnt from them.
                 with self._client.range("op/microbatch/forward/whole", size):
                     loss = loss_of(model, part) * (size / samples)
@@ -301,7 +344,8 @@ class Run:
             return float(model.clip_grad_norm_(norm))
         import torch
 
-        return float(torch.nn.utils.clip_grad_norm_(model.parameters(), norm))
+        before = torch.nn.utils.clip_grad_norm_(model.parameters(), norm)
+        return float(before.full_tensor() if hasattr(before, "full_tensor") else before)  # of fully_shard's parts
 
     def _agree(self, total, range_of):
         """One all-reduce: the mean loss, and whether any rank was asked to stop."""

@@ -1,4 +1,4 @@
-"""What a plan says of PyTorch's own data parallelism (`trimtab plan export --to ddp|fsdp`), or what a script wants without one.
+"""What a plan says of PyTorch's own data parallelism (`trimtab plan export --to ddp|fsdp|fsdp2`), or what a script wants without one.
 
 Pure but for reading the file; PyTorch is not needed.
 """
@@ -9,13 +9,16 @@ import json
 SCHEMA = "trimtab.parallel/1"
 
 
+KINDS = ("ddp", "fsdp", "fsdp2")  # DistributedDataParallel, FullyShardedDataParallel, fully_shard
+
+
 class BadConfiguration(Exception):
     """The file cannot be read, or does not fit this job."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    kind: str  # "ddp" or "fsdp"
+    kind: str  # one of KINDS
     world_size: int
     global_batch: int
     samples_per_microbatch: int
@@ -26,6 +29,7 @@ class Configuration:
     zero_redundancy_optimizer: bool = False
     sharding_strategy: str = ""
     shard_group_size: int = 1
+    reshard_after_forward: bool = True
 
     @property
     def samples_per_rank(self):
@@ -41,7 +45,7 @@ def parse(text, source):
     except ValueError as error:
         raise BadConfiguration(f"{source}: is no JSON: {error}") from error
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
-        raise BadConfiguration(f"{source}: schema: needs {SCHEMA!r}: export it with trimtab plan export --to ddp|fsdp")
+        raise BadConfiguration(f"{source}: schema: needs {SCHEMA!r}: export it with trimtab plan export --to {'|'.join(KINDS)}")
     given = {name: value for name, value in given.items() if name != "schema"}
     known = {field.name for field in dataclasses.fields(Configuration)}
     unknown = sorted(set(given) - known)
@@ -52,8 +56,8 @@ def parse(text, source):
         made = Configuration(**given)
     except TypeError as error:
         raise BadConfiguration(f"{source}: {error}") from error
-    if made.kind not in ("ddp", "fsdp"):
-        raise BadConfiguration(f"{source}: kind: needs ddp or fsdp, found {made.kind!r}")
+    if made.kind not in KINDS:
+        raise BadConfiguration(f"{source}: kind: needs {', '.join(KINDS[:-1])} or {KINDS[-1]}, found {made.kind!r}")
     if made.samples_per_microbatch * made.accumulation_steps * made.world_size != made.global_batch:
         raise BadConfiguration(
             f"{source}: {made.samples_per_microbatch} samples in {made.accumulation_steps} microbatches on "
@@ -72,8 +76,8 @@ def read(path):
 
 def plain(kind, batch_size, accumulation_steps, world_size):
     """Of a script that runs without a plan, on so many ranks. batch_size: samples of a microbatch of one rank; None: what it is given."""
-    if kind not in ("ddp", "fsdp"):
-        raise BadConfiguration(f"kind: needs ddp or fsdp, found {kind!r}")
+    if kind not in KINDS:
+        raise BadConfiguration(f"kind: needs {', '.join(KINDS[:-1])} or {KINDS[-1]}, found {kind!r}")
     for name, value in (("batch_size", 1 if batch_size is None else batch_size), ("gradient_accumulation_steps", accumulation_steps)):
         if int(value) != value or value < 1:
             raise BadConfiguration(f"{name}: needs a whole number from 1, found {value!r}")

@@ -1,5 +1,7 @@
 #include "items.hpp"
 
+#include "base/text_parts.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -39,8 +41,7 @@ Result<const ModelOperator*> find_operator(const Json& item, const Bench& bench)
   TRIMTAB_TRY(const std::string cost_key, text(item, "cost_key"));
   const auto found = bench.model.by_cost_key.find(cost_key);
   if (found != bench.model.by_cost_key.end()) return &found->second;
-  std::string known;
-  for (const auto& [key, op] : bench.model.by_cost_key) known += (known.empty() ? "" : ", ") + key;
+  const std::string known = joined(bench.model.by_cost_key, ", ", [](const auto& one) { return one.first; });
   return bad_input("no operator has cost_key " + json_string(cost_key) + "; there are " + known);
 }
 

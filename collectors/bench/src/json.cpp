@@ -1,5 +1,7 @@
 #include "json.hpp"
 
+#include "base/text_parts.hpp"
+
 #include <charconv>
 #include <cmath>
 
@@ -214,9 +216,8 @@ JsonObject& JsonObject::raw(std::string_view name, std::string_view value) {
 }
 
 std::string json_list(const std::vector<double>& numbers) {
-  std::string list;
-  for (const double number : numbers) list += (list.empty() ? "" : ", ") + std::to_string(std::llround(number));
-  return "[" + list + "]";
+  const auto whole = [](double number) { return std::to_string(std::llround(number)); };
+  return "[" + joined(numbers, ", ", whole) + "]";
 }
 
 std::string json_string(std::string_view text) {

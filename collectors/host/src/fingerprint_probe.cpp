@@ -3,8 +3,6 @@
 #include <gnu/libc-version.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -19,38 +17,6 @@
 namespace trimtab::host {
 
 namespace {
-
-constexpr std::array<std::string_view, 16> kCostVariables = {"ATEN_CPU_CAPABILITY",
-                                                             "BLIS_NUM_THREADS",
-                                                             "DNNL_MAX_CPU_ISA",
-                                                             "GLOO_DEVICE_TRANSPORT",
-                                                             "GLOO_SOCKET_IFNAME",
-                                                             "GOMP_CPU_AFFINITY",
-                                                             "KMP_AFFINITY",
-                                                             "MALLOC_ARENA_MAX",
-                                                             "MKL_CBWR",
-                                                             "MKL_NUM_THREADS",
-                                                             "ONEDNN_MAX_CPU_ISA",
-                                                             "OMP_NUM_THREADS",
-                                                             "OMP_PLACES",
-                                                             "OMP_PROC_BIND",
-                                                             "OPENBLAS_CORETYPE",
-                                                             "OPENBLAS_NUM_THREADS"};
-
-constexpr std::array<std::string_view, 10> kGpuCostVariables = {
-    "CUBLASLT_WORKSPACE_SIZE",        "CUBLAS_WORKSPACE_CONFIG",           "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_LAUNCH_BLOCKING",           "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY",
-    "NVIDIA_TF32_OVERRIDE",           "PYTORCH_CUDA_ALLOC_CONF",           "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-    "TORCH_NCCL_AVOID_RECORD_STREAMS"};
-
-// What NCCL says and who listens, not what it does.
-constexpr std::array<std::string_view, 4> kNcclTalk = {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS",
-                                                       "NCCL_PROFILER_PLUGIN"};
-
-template <std::size_t N>
-bool holds(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 Status add_device(const std::string& root, Fingerprint& fingerprint) {
   TRIMTAB_TRY(const std::string cpuinfo, read_system_file(root, "proc/cpuinfo"));
@@ -106,14 +72,6 @@ ProbeInput probe_input(GpuInventory gpus) {
   return input;
 }
 
-bool changes_costs(const std::string& variable, const Fingerprint& node) {
-  const auto kind = node.device.find("kind");
-  const bool gpu = kind != node.device.end() && kind->second == "gpu";
-  if (gpu && holds(kNcclTalk, variable)) return false;
-  if (gpu && holds(kGpuCostVariables, variable)) return true;
-  return variable.starts_with("NCCL_") || holds(kCostVariables, variable);
-}
-
 Result<Fingerprint> probe_fingerprint(const ProbeInput& input) {
   Fingerprint fingerprint;
   TRIMTAB_TRY_STATUS(add_device(input.root, fingerprint));
@@ -127,13 +85,6 @@ Result<Fingerprint> probe_fingerprint(const ProbeInput& input) {
     if (changes_costs(name, fingerprint)) fingerprint.environment[name] = value;
   }
   return fingerprint;
-}
-
-void merge(Fingerprint& fingerprint, const Fingerprint& of_job) {
-  for (const auto& [key, value] : of_job.device) fingerprint.device[key] = value;
-  for (const auto& [key, value] : of_job.software) fingerprint.software[key] = value;
-  for (const auto& [key, value] : of_job.fabric) fingerprint.fabric[key] = value;
-  for (const auto& [key, value] : of_job.environment) fingerprint.environment[key] = value;
 }
 
 // What the source's thread has found and the owner has not taken.

@@ -1,5 +1,7 @@
 #include "proc_text.hpp"
 
+#include "base/text_parts.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +17,6 @@ constexpr std::array<std::string_view, 19> kVectorExtensions = {
     "amx_bf16",    "amx_int8", "asimd",    "avx",     "avx2",     "avx512_bf16", "avx512_fp16",
     "avx512_vnni", "avx512bw", "avx512dq", "avx512f", "avx512vl", "avx_vnni",    "bf16",
     "fma",         "i8mm",     "sse4_2",   "sve",     "sve2"};
-
-std::string join(const std::vector<std::string_view>& parts) {
-  std::string text;
-  for (const std::string_view part : parts) text += (text.empty() ? "" : " ") + std::string(part);
-  return text;
-}
 
 constexpr std::array kModes{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"};
 constexpr std::size_t kOldestModes = 4;  // that every kernel has
@@ -123,7 +119,7 @@ CpuDescription parse_cpuinfo(std::string_view text) {
     if (std::ranges::find(kVectorExtensions, flag) != kVectorExtensions.end()) relevant.push_back(flag);
   }
   std::ranges::sort(relevant);
-  cpu.isa = join(relevant);
+  cpu.isa = joined(relevant, " ");
   return cpu;
 }
 

@@ -43,12 +43,12 @@ __attribute__((visibility("default"))) int InitializeInjection() {
 }
 
 __attribute__((visibility("default"))) void trimtab_range_push(const char* name, int64_t payload) {
-  if (!recorder.session.recording()) return;
+  if (!recorder.wants()) return;
   recorder.push(client_domain(), {.text = name, .payload = payload, .has_payload = true});
 }
 
 __attribute__((visibility("default"))) void trimtab_range_pop(void) {
-  if (recorder.session.recording()) recorder.pop(client_domain());
+  if (recorder.wants()) recorder.pop(client_domain());
 }
 
 __attribute__((visibility("default"))) int trimtab_range_active(void) {

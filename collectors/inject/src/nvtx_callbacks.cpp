@@ -36,17 +36,17 @@ void* create_w(const wchar_t* name) {
 void destroy(void* /*domain*/) {}
 
 void domain_mark_ex(void* domain, const EventAttributes* attributes) {
-  if (recorder.session.recording()) recorder.mark(to_handle(domain), DecodedEvent(attributes).event());
+  if (recorder.wants()) recorder.mark(to_handle(domain), DecodedEvent(attributes).event());
 }
 std::uint64_t domain_start_ex(void* domain, const EventAttributes* attributes) {
-  if (!recorder.session.recording()) return 0;
+  if (!recorder.wants()) return 0;
   return recorder.start(to_handle(domain), DecodedEvent(attributes).event());
 }
 void domain_range_end(void* /*domain*/, std::uint64_t id) {
   recorder.end(id);
 }
 int domain_push_ex(void* domain, const EventAttributes* attributes) {
-  if (!recorder.session.recording()) return kNotTracked;
+  if (!recorder.wants()) return kNotTracked;
   return recorder.push(to_handle(domain), DecodedEvent(attributes).event());
 }
 int domain_range_pop(void* domain) {

@@ -59,10 +59,36 @@ bool watch_process() {
 }
 
 ThreadState* Recorder::recording_thread() {
-  if (!session.recording()) return nullptr;
+  if (!wants()) return nullptr;
   ThreadState* state = threads.current();
-  if (state == nullptr) session.count_untracked();
+  if (state == nullptr) {
+    session.count_untracked();
+    return nullptr;
+  }
+  const std::uint32_t era = range_gate.era();
+  if (state->era != era) [[unlikely]]
+    forget_open(*state, era);
   return state;
+}
+
+void Recorder::forget_open(ThreadState& state, std::uint32_t era) {
+  const std::uint32_t depth = state.depth.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < depth; ++i) {
+    if (state.open[i].id.load(std::memory_order_relaxed) != 0) cupti::collector.range_ids.pop();
+  }
+  state.depth.store(0, std::memory_order_release);
+  for (Overflow& overflow : state.overflow) overflow = {};
+  state.overflowing = 0;
+  state.ranges = 0;
+  state.era = era;
+}
+
+void Recorder::count_range(ThreadState& state, std::uint64_t now_ns) {
+  if (state.ranges++ == 0) state.burst_ns = now_ns;
+  if (state.ranges < RangeGate::kBurst) [[likely]]
+    return;
+  state.ranges = 0;
+  range_gate.burst_ended(session, state.burst_ns, now_ns);
 }
 
 std::uint64_t Recorder::begin_now() {
@@ -105,13 +131,14 @@ int Recorder::push(std::uint32_t domain, const Event& event) {
   range.begin_ns = begin_now();
   store(state->open[depth], range);
   state->depth.store(depth + 1, std::memory_order_release);
+  count_range(*state, range.begin_ns);
   return static_cast<int>(depth);
 }
 
 int Recorder::pop(std::uint32_t domain) {
-  if (!session.recording()) return kNotTracked;
+  if (!wants()) return kNotTracked;
   const std::uint64_t end_ns = now_ns();
-  ThreadState* state = threads.current();
+  ThreadState* state = recording_thread();
   ClosedRange range;
   if (state == nullptr || leave_overflow(*state, domain)) return kNotTracked;
   const int depth = remove_innermost(*state, domain, range);
@@ -129,11 +156,12 @@ std::uint64_t Recorder::start(std::uint32_t domain, const Event& event) {
   range.begin_ns = begin_now();
   const std::uint64_t id = started.start(range, state->thread);
   if (id == 0) session.count_untracked();
+  count_range(*state, range.begin_ns);
   return id;
 }
 
 void Recorder::end(std::uint64_t id) {
-  if (!session.recording()) return;
+  if (!session.recording()) return;  // also while the gate is shut: the id was given before
   const std::uint64_t end_ns = now_ns();
   ClosedRange range;
   std::uint32_t thread = 0;
@@ -154,6 +182,7 @@ void Recorder::mark(std::uint32_t domain, const Event& event) {
   fields.begin_ns = fields.end_ns = now_ns();
   session.ring().publish(fields);
   session.keep_connected(fields.begin_ns);
+  count_range(*state, fields.begin_ns);
 }
 
 void Recorder::name_thread(std::uint32_t thread, const char* name) {
@@ -219,6 +248,7 @@ void Recorder::finish() {
 
 void Recorder::restart_after_fork() {
   cupti::collector.restart_after_fork();
+  range_gate.restart_after_fork();
   session.restart_after_fork();
   threads.reset_after_fork();
   started.clear();

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "range_gate.hpp"
 #include "session.hpp"
 #include "thread_state.hpp"
 
@@ -43,6 +44,9 @@ struct Recorder {
   void mark(std::uint32_t domain, const Event& event);
   void name_thread(std::uint32_t thread, const char* name);
 
+  // Whether ranges and marks are recorded now.
+  bool wants() { return range_gate.open() && session.recording(); }
+
   // Publishes what a thread that ends has left open.
   void abandon(ThreadState& state);
   // Publishes all that is open in the process, then closes.
@@ -56,6 +60,9 @@ struct Recorder {
   void publish_open(const ThreadState& state, std::uint64_t end_ns);
   // nullptr where nothing is recorded, or no room is left for the thread, which is counted.
   ThreadState* recording_thread();
+  // The gate was shut since the thread was here: what it had open is over.
+  void forget_open(ThreadState& state, std::uint32_t era);
+  void count_range(ThreadState& state, std::uint64_t now_ns);
   // The time at which a range begins; the connection is looked after before.
   std::uint64_t begin_now();
   // Whether a name of the ring is that of a training step (docs/protocols.md, "Ranges").

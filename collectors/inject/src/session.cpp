@@ -42,10 +42,22 @@ void Session::start() {
   mode_.store(usable ? Mode::kWaiting : Mode::kOff, std::memory_order_release);
 }
 
+constexpr std::uint64_t kCountedNs = 100'000'000;
+constexpr std::uint32_t kManyAsked = 10'000;  // in that time
+
 bool Session::look_for_agent() {
   if (mode_.load(std::memory_order_acquire) == Mode::kFresh) start();
   if (mode_.load(std::memory_order_acquire) != Mode::kWaiting) return false;
+  // A process that asks a million times a second reads the clock at every 64th, one that asks now and then at each.
+  const std::uint32_t asked = asked_.load(std::memory_order_relaxed);
+  asked_.store(asked + 1, std::memory_order_relaxed);  // two threads may count one: it is no matter
+  if ((asked & shared_.load(std::memory_order_relaxed)) != 0) return false;
   const std::uint64_t now = read_clock_ns(CLOCK_MONOTONIC_COARSE) + kSecondNs;  // the first try is due at once
+  if (now - counted_ns_.load(std::memory_order_relaxed) >= kCountedNs) {
+    counted_ns_.store(now, std::memory_order_relaxed);
+    const bool many = asked - counted_.exchange(asked, std::memory_order_relaxed) > kManyAsked;
+    shared_.store(many ? 63 : 0, std::memory_order_relaxed);
+  }
   if (now - tried_ns_.load(std::memory_order_relaxed) < kSecondNs) return false;
   if (busy_.exchange(true, std::memory_order_acquire)) return false;
   ErrnoKeeper keeper;

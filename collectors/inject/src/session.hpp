@@ -71,6 +71,10 @@ class Session {
   std::atomic<bool> busy_{false};  // one thread looks for the agent
   std::atomic<bool> agent_there_{false};
   std::atomic<std::uint64_t> tried_ns_{0};    // coarse monotonic, while waiting
+  std::atomic<std::uint32_t> asked_{0};       // how often, while waiting
+  std::atomic<std::uint32_t> counted_{0};     // and how often it was when that was last looked at
+  std::atomic<std::uint64_t> counted_ns_{0};  // coarse monotonic
+  std::atomic<std::uint32_t> shared_{0};      // so many asks more share a clock's reading: 2^n - 1
   std::atomic<std::uint64_t> checked_ns_{0};  // real time, while recording
   Settings settings_;
   // Written by the thread that holds busy_, before kRecording is stored; constant after that, until a fork.

@@ -40,6 +40,9 @@ struct ThreadState {
   std::atomic<std::uint32_t> depth{0};
   std::uint32_t thread = 0;  // kernel thread id
   std::uint32_t overflowing = 0;
+  std::uint32_t era = 0;       // of RangeGate
+  std::uint32_t ranges = 0;    // of this burst
+  std::uint64_t burst_ns = 0;  // when it began
   Overflow overflow[kOverflowDomains];
   OpenRange open[kMaxDepth];
   CachedName names[kCachedNames];

@@ -23,8 +23,8 @@ class Daemon {
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   // One line for people: nodes that are connected, jobs that are not over.
   [[nodiscard]] virtual std::string status() const = 0;
-  // Reads certificates and tokens again; what cannot be used is logged and changes nothing. They are also looked at
-  // every few seconds.
+  // Reads certificates, tokens and the deny list again; what cannot be used is logged and changes nothing. Links of
+  // agents that would not be let in any more are closed. The files are also looked at every few seconds.
   virtual void reload() = 0;
   // No new connections, the present ones closed. Ranks go on; the next coordinator finds them.
   virtual void stop() = 0;

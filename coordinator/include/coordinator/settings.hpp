@@ -8,9 +8,10 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "coordinator/site_policy.hpp"
 #include "net/credentials.hpp"
 #include "net/otlp_settings.hpp"
-#include "schema/settings.hpp"
+#include "schema/settings/settings.hpp"
 
 namespace trimtab::coordinator {
 
@@ -20,8 +21,8 @@ struct PortRange {
   std::uint16_t last = 29'999;
 };
 
-// What the coordinator itself is to take of its machine at most. More is warned of; only beyond `costs` is anything not
-// taken: costs.
+// What the coordinator itself is to take of its machine at most. More is warned of; beyond `costs` no costs are taken,
+// and shares of `memory` are what jobs, requests, answers and agents' frames may take (src/accounts.hpp).
 struct Budgets {
   Bytes memory = Bytes{2} << 30;
   double cores = 2;               // over a minute: the loop's and the search's
@@ -55,9 +56,16 @@ struct Settings {
   net::CredentialFiles tls;                                    // all empty = no TLS
   Nanoseconds job_retention = std::chrono::hours(24 * 90);     // of runs that are over; 0 = for ever
   Nanoseconds audit_retention = std::chrono::hours(24 * 365);  // of the audit log's entries; 0 = for ever
-  std::string tokens;  // file of the tokens' hashes; empty = everybody may everything
+  std::string tokens;       // file of the tokens' hashes; empty = everybody may everything
+  std::string site_policy;  // file of what jobs may ask for; empty = everything is allowed
+  SitePolicy site;          // what it says; no key, the daemon reads it
+  std::string deny_list;    // names and serial numbers that are not let in; empty = denied in the state directory
   Budgets budgets;
-  net::OtlpSettings otlp;  // where metrics are posted, too; nowhere unless told
+  Bytes system_memory = 0;  // that the system lets the process have; no key, 0 = not looked at
+  net::OtlpSettings otlp;   // where metrics are posted, too; nowhere unless told
+
+  // What accounts are shares of.
+  [[nodiscard]] Bytes accounted_memory() const;
 };
 
 [[nodiscard]] const SettingTable<Settings>& coordinator_settings();

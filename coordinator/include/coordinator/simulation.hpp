@@ -4,6 +4,8 @@
 // hidden ground truth. Pure but for the tuner's own work: no sockets, files, clocks or threads; the same input gives
 // the same outcome, bit for bit. Who may call: the command line, benchmarks, tests.
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -14,7 +16,7 @@
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
 #include "schema/model.hpp"
-#include "schema/settings.hpp"
+#include "schema/settings/settings.hpp"
 
 namespace trimtab::coordinator {
 
@@ -44,6 +46,10 @@ struct NoiseSettings {
   double straggler_slowdown = 1.3;  // how slow
   std::int32_t outlier_every = 50;  // a checkpoint is written; 0 = never
   double outlier_slowdown = 2.0;
+  double tail = 0;          // share of steps that something hits, however long: Pareto's, of shape 2, ten times at most
+  double busy_every_s = 0;  // other work comes after so long in the mean, exponentially; 0 = never
+  double busy_s = 8;        // and stays for so long in the mean, exponentially
+  double busy_slowdown = 1;  // of steps and probes meanwhile
 };
 
 // What changing plan costs, and what goes wrong.
@@ -122,12 +128,43 @@ struct SimulationInput {
 // For people, as it happens: virtual seconds since the begin, a kind ("trial", "plan", "result", …) and a line.
 using SimulationNote = std::function<void(double seconds, const std::string& kind, const std::string& text)>;
 
+// How far the hidden truth is from the costs.
+struct TrueFactors {
+  double computation = 1;
+  double communication = 1;
+  double overlap = 1;
+  double memory = 1;
+};
+
+// What the job's decisions were worth, by that truth.
+struct SimulationVerdict {
+  TrueFactors truth;
+  double initial_true_ms = 0;
+  double adopted_true_ms = 0;
+  double best_true_ms = 0;  // of the best known plan
+  double regret = 0;
+  std::size_t trials = 0;
+  std::int64_t trial_steps = 0;
+  int adoptions = 0;
+  int false_adoptions = 0;
+  int truly_worse_trials = 0;
+  int out_of_memory_trials = 0;
+  int measured_trials = 0;
+  int predictions_covered = 0;
+  int ratios_covered = 0;
+  int trials_to_goal = -1;  // by which the incumbent was within 2 % of the best; 0 = at the start, -1 = never
+  double job_hours = 0;
+  double overhead_share = 0;
+  double overhead_device_hours = 0;
+};
+
 struct SimulationOutcome {
   // By the stopwatch: what the job's searches took, and the longest of them.
   double planning_seconds = 0;
   double longest_search_seconds = 0;
   std::uint64_t searches = 0;
-  std::string simulation_json;  // "trimtab.simulation/1": truth, regret, trials, overhead, false adoptions
+  SimulationVerdict verdict;
+  std::string simulation_json;  // "trimtab.simulation/1": the verdict, and each trial
   std::string report_json;      // "trimtab.report/1", as a real job's
 };
 

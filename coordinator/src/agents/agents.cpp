@@ -101,6 +101,7 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
     if (!tenant.ok()) return refuse(peer, tenant.error().message, "node");
     said.tenant = std::move(tenant).value();
   }
+  if (port_.owner) said.owner = port_.owner(peer);
   const bool is_known = services_.members.by_node(hello.node()) != nullptr;
   if (is_known && !hellos_[hello.node()].next(services_.clock.monotonic()).say) {
     return refuse(peer,
@@ -179,6 +180,18 @@ void Agents::check_nodes() {
     const std::string why = tenant.ok() ? "it serves another tenant by now: restart its agent" : tenant.error().message;
     services_.refusals.refused("node", "node " + node, "no further job is placed there: " + why);
   }
+}
+
+void Agents::revoke(std::uint64_t peer, const std::string& reason) {
+  const Member* member = services_.members.by_peer(peer);
+  const std::string node = member == nullptr ? "" : member->node;
+  refuse(peer, reason, "revoked");
+  if (node.empty()) return;
+  note({kCoordinatorActor, "shut out node " + node, "", 0, reason});
+  commit();  // what it was let in for
+  closed(peer, reason);
+  services_.members.lose(node);
+  jobs_.feed_all(NodeLost{node});
 }
 
 // A node that is another tenant's from now on is lost to the job.
@@ -326,10 +339,13 @@ void Agents::take_kill_switches() {
 void Agents::kill_switch(const Member& member) {
   const char* what = member.kill_switch ? "throw the kill switch" : "release the kill switch";
   spdlog::warn("node {}: somebody chose to {}", member.node, what);
-  const Status stored = services_.store.add_audit({"node " + member.node, what, "", 0, "a person on the node"},
-                                                  services_.clock.wall().count());
-  if (!stored.ok()) spdlog::error("the audit log lacks what node {} said: {}", member.node, stored.error().message);
+  note({"node " + member.node, what, "", 0, "a person on the node"});
   jobs_.tick();
+}
+
+void Agents::note(const AuditEntry& entry) {
+  const Status stored = services_.store.add_audit(entry, services_.clock.wall().count());
+  if (!stored.ok()) spdlog::error("the audit log lacks '{}' of {}: {}", entry.what, entry.who, stored.error().message);
 }
 
 void Agents::cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch) {
@@ -385,7 +401,8 @@ void Agents::command_done(const Member& member, const wire::CommandDone& done) {
   const Status marked = services_.store.command_done(done.id());
   if (!marked.ok()) spdlog::warn("command {}: {}", done.id(), marked.error().message);
   if (JobRun* job = jobs_.find_run(owner->run)) {
-    job->feed(CommandFinished{owner->tag, done.ok(), first_of(done.error(), kLongestMessage), done.output()});
+    job->feed(
+        CommandFinished{owner->tag, done.ok(), first_of(done.error(), kLongestMessage), done.output(), done.killed()});
   }
 }
 
@@ -520,12 +537,6 @@ std::string Agents::name_of(std::uint64_t peer) const {
   if (const Member* member = services_.members.by_peer(peer)) return "node " + member->node;
   const std::string address = port_.addresses ? port_.addresses(peer).remote : "";
   return address.empty() ? "an agent" : "an agent at " + address;
-}
-
-bool Agents::says(LogPace& pace) {
-  const LogPace::Answer answer = pace.next(services_.clock.monotonic());
-  if (answer.left_out > 0) spdlog::warn("{} more lines of this kind were left out", answer.left_out);
-  return answer.say;
 }
 
 void Agents::closed(std::uint64_t peer, const std::string& reason) {

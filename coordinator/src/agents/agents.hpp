@@ -28,8 +28,11 @@ struct PeerPort {
   std::function<void(std::uint64_t peer)> introduced = {};
   // Of its connection; unset: not known.
   std::function<net::PeerAddresses(std::uint64_t peer)> addresses = {};
+  // Whose token it has shown (Access::agent_owner); unset: nobody's.
+  std::function<std::string(std::uint64_t peer)> owner = {};
 };
 
+struct AuditEntry;
 struct Services;
 
 class Agents {
@@ -46,6 +49,8 @@ class Agents {
   void tick();
   // Tokens have changed: nodes that would be refused now are given no further job.
   void check_nodes();
+  // What this peer has shown does not let it in any more: it is told so and closed, and its node is lost to its jobs.
+  void revoke(std::uint64_t peer, const std::string& reason);
   // Stores the costs that wait for it, and acknowledges them.
   void commit() { costs_.commit(); }
   // The last costs are stored.
@@ -76,6 +81,7 @@ class Agents {
   void said_kill_switch(const Member& member, bool thrown);
   void take_kill_switches();
   void kill_switch(const Member& member);
+  void note(const AuditEntry& entry);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void batch_stored(const BatchAnswer& stored);
   [[nodiscard]] std::optional<CommandOwner> own_command(const Member& member, std::uint64_t id);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "agents/peer_text.hpp"
+#include "base/text_parts.hpp"
 #include "net/host_text.hpp"
 #include "schema/device_memory.hpp"
 #include "schema/fingerprint.hpp"
@@ -11,6 +13,8 @@
 
 namespace trimtab::coordinator {
 namespace {
+
+constexpr std::size_t kKeptFingerprint = 8192;  // bytes
 
 constexpr std::size_t kLongestNode = 255;
 constexpr std::size_t kLongestInstance = 64;
@@ -82,6 +86,7 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
+  TRIMTAB_TRY_STATUS(check_owner(hello));
   TRIMTAB_TRY(std::string forgotten, make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
@@ -93,7 +98,28 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
   disconnected(peer);
   peers_[peer] = &member;
   member = {hello, version, hash(fingerprint), peer, clock_.monotonic(), member.kill_switch};
+  // Its hash is what counts from here on. Near hardware is found by what it says, which is short of a real node.
+  if (member.fingerprint_json.size() > kKeptFingerprint) member.fingerprint_json = {};
   return Joined{former, std::move(forgotten)};
+}
+
+// Of a node that nobody vouches for it is the machine's users', who are trusted alike.
+Status Membership::check_owner(const Introduction& hello) const {
+  if (hello.owner.empty()) return {};
+  const auto known = members_.find(hello.node);
+  if (known != members_.end()) {
+    const std::string& owner = known->second.owner;
+    const bool of_another = !owner.empty() && owner != hello.owner && (!owner_is_known_ || owner_is_known_(owner));
+    if (!of_another) return {};
+    return no("the node name " + hello.node + " is the token's of " + owner +
+              ", which used it first, and the token of " + hello.owner +
+              " may use names of its own alone: name the node otherwise (--node), start its agent with " +
+              "the token of " + owner + ", or remove that token ('trimtab token remove')");
+  }
+  const auto own = std::ranges::count_if(members_, [&](const auto& one) { return one.second.owner == hello.owner; });
+  if (std::cmp_less(own, kMostNodesOfToken)) return {};
+  return no("the token of " + hello.owner + " has used " + std::to_string(own) + " names of nodes, and may use " +
+            std::to_string(kMostNodesOfToken) + ": node " + hello.node + " needs a token of its own");
 }
 
 // Who had to go; empty = nobody.
@@ -156,6 +182,11 @@ std::set<std::string> Membership::kill_switches() const {
 void Membership::disconnected(std::uint64_t peer) {
   if (Member* member = at(peer)) member->peer = 0;
   peers_.erase(peer);
+}
+
+void Membership::lose(const std::string& node) {
+  const auto known = members_.find(node);
+  if (known != members_.end()) known->second.lost = true;
 }
 
 std::vector<std::string> Membership::expire() {
@@ -222,10 +253,8 @@ std::string Membership::held_from(const Job& job, const std::string& tenant, std
   for (const auto& [holder, held] : held_) {
     if (holder != run) holders.insert(held.job);
   }
-  std::string names;
-  for (const std::string& one : holders) names += (names.empty() ? "" : ", ") + one;
   return "it needs " + std::to_string(job.world_size) + " devices, and " + std::to_string(free) + " of " +
-         std::to_string(all) + " are free: others are of " + names +
+         std::to_string(all) + " are free: others are of " + joined(holders) +
          ". It begins when they are over ('trimtab job stop --job NAME' ends one). To run beside them on the same "
          "devices, set share_devices = true in job.toml";
 }

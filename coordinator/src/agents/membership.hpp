@@ -61,6 +61,8 @@ inline constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
 
 // Names that are remembered at most: whoever may connect without TLS can say any.
 inline constexpr std::size_t kMostNodes = 16384;
+// Of those, of one token.
+inline constexpr std::size_t kMostNodesOfToken = kMostNodes / 4;
 
 // What an agent says of itself, as it came over the wire.
 struct Introduction {
@@ -75,7 +77,8 @@ struct Introduction {
   std::string address;                   // where other nodes' ranks reach its ranks; empty = not known
   std::string coordinator_address = {};  // where it reaches this coordinator
   std::string said_tenant =
-      {};  // what the hello has, where `tenant` is what it may: "*" is everybody's, empty: nothing
+      {};                  // what the hello has, where `tenant` is what it may: "*" is everybody's, empty: nothing
+  std::string owner = {};  // whose token vouches for the name; empty = no token does: a certificate, or nobody
 };
 
 struct Member : Introduction {
@@ -118,12 +121,17 @@ class Membership {
   // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
   // peer; another live instance under a name that is taken is refused, and so is a live instance under a second name: a
   // copy of its database. A peer is one node: that which it named last. Where there are too many names, the one that
-  // has been lost for longest is forgotten.
+  // has been lost for longest is forgotten. A name is the token's that used it first, while that token is known, and a
+  // token has kMostNodesOfToken names at most.
   [[nodiscard]] Result<Joined> join(const Introduction& hello, std::uint64_t peer);
+  // Whether a token of this name is still known; unset: those that there were are.
+  void ask_of_owners(std::function<bool(const std::string& owner)> is_known) { owner_is_known_ = std::move(is_known); }
   void heard(std::uint64_t peer);
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
   void listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes);
   void disconnected(std::uint64_t peer);
+  // The node is lost from now on. REQUIRES: it is not connected.
+  void lose(const std::string& node);
   // Whether no further job is placed on the node of this peer; true where that has changed.
   bool bar(std::uint64_t peer, bool barred);
   // For so long nobody listened: that is no silence of theirs.
@@ -171,10 +179,12 @@ class Membership {
   [[nodiscard]] std::vector<std::pair<std::string, const Member*>> by_hardware(const std::string& tenant) const;
   [[nodiscard]] Member* at(std::uint64_t peer) const;
   [[nodiscard]] Result<std::string> make_room_for(const std::string& node);
+  [[nodiscard]] Status check_owner(const Introduction& hello) const;
 
   const Clock& clock_;
   Nanoseconds node_timeout_;
   std::size_t most_nodes_;
+  std::function<bool(const std::string& owner)> owner_is_known_;
   std::map<std::string, Member> members_;
   std::map<std::int64_t, Held> held_;                 // by run
   std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected

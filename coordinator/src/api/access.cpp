@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "agents/peer_text.hpp"
 #include "net/certificates.hpp"
 
@@ -51,9 +53,25 @@ Result<std::string> allowed(const NodeRight& right, const std::string& node, con
             right.shown_by + " (--tenant)");
 }
 
+Denial denial_of(const std::string& whose, const std::string& entry, const net::DenyFile& file) {
+  return {403, whose + " is revoked: " + entry + " is on the deny list (" + file.path() + ")"};
+}
+
 }  // namespace
 
+std::optional<Denial> Access::denied(const std::optional<net::PeerIdentity>& peer) const {
+  const auto entry = denied_ && peer ? denied_->list().denies(*peer) : std::nullopt;
+  if (!entry) return std::nullopt;
+  return denial_of("the certificate '" + peer->name + "'", *entry, *denied_);
+}
+
+std::optional<Denial> Access::denied(const net::TokenOwner& owner) const {
+  const auto entry = denied_ ? denied_->list().denies_name(owner.name) : std::nullopt;
+  return entry ? std::optional(denial_of("the token of " + owner.name, *entry, *denied_)) : std::nullopt;
+}
+
 Access::Answer Access::person(const net::HttpRequest& request, Need need) const {
+  if (auto denial = denied(request.peer)) return {{}, std::move(denial)};
   if (need == Need::kOpen || !tokens_) return {};
   if (request.token.empty()) {
     return {{},
@@ -64,6 +82,7 @@ Access::Answer Access::person(const net::HttpRequest& request, Need need) const 
   }
   const auto owner = tokens_->tokens().find(request.token);
   if (!owner) return {{}, Denial{401, "this token is not known here, or not any more"}};
+  if (auto denial = denied(*owner)) return {{}, std::move(denial)};
   const net::Role needed = need == Need::kOperate ? net::Role::kOperate : net::Role::kView;
   if (!net::may(owner->role, needed)) {
     return {{},
@@ -79,13 +98,24 @@ Access::Answer Access::person(const net::HttpRequest& request, Need need) const 
 }
 
 std::optional<Denial> Access::agent(const net::HttpRequest& request) const {
+  return refusal_of({request.peer, request.token});
+}
+
+std::optional<std::string> Access::revoked(const AgentProof& proof) const {
+  const auto denial = refusal_of(proof);
+  return denial ? std::optional(denial->reason) : std::nullopt;
+}
+
+std::optional<Denial> Access::refusal_of(const AgentProof& proof) const {
+  if (auto denial = denied(proof.peer)) return denial;
   if (under_tls_) {
-    if (is(request.peer, Kind::kNode)) return std::nullopt;
-    return Denial{403, "an agent needs a node's certificate, but this is " + shown(request.peer)};
+    if (is(proof.peer, Kind::kNode)) return std::nullopt;
+    return Denial{403, "an agent needs a node's certificate, but this is " + shown(proof.peer)};
   }
   if (!tokens_) return std::nullopt;
-  const auto owner = tokens_->tokens().find(request.token);
+  const auto owner = tokens_->tokens().find(proof.token);
   if (!owner) return Denial{401, "an agent needs a known token here: name its file with --token-file"};
+  if (auto denial = denied(*owner)) return denial;
   if (owner->role == net::Role::kAgent) return std::nullopt;
   return Denial{403, "an agent needs a token of the role agent, but " + owner->name + " has the role " +
                          std::string(to_string(owner->role))};
@@ -113,8 +143,25 @@ Result<std::string> Access::check_node(const AgentProof& proof, const std::strin
             " (\"*\" where it runs everybody's jobs)");
 }
 
+std::string Access::agent_owner(const std::string& token) const {
+  if (under_tls_ || !tokens_) return "";
+  const auto owner = tokens_->tokens().find(token);
+  return owner && owner->role == net::Role::kAgent ? owner->name : "";
+}
+
+bool Access::has_agent_owner(const std::string& name) const {
+  if (under_tls_ || !tokens_) return false;
+  const auto owners = tokens_->tokens().owners();
+  return std::ranges::any_of(
+      owners, [&](const net::TokenOwner& one) { return one.name == name && one.role == net::Role::kAgent; });
+}
+
 Result<bool> Access::reload(bool in_any_case) {
   return tokens_ ? tokens_->reload(in_any_case) : Result<bool>(false);
+}
+
+Result<bool> Access::reload_denied(bool in_any_case) {
+  return denied_ ? denied_->reload(in_any_case) : Result<bool>(false);
 }
 
 void RefusalLog::refused(const std::string& kind, const std::string& whom, const std::string& reason) {

@@ -2,8 +2,8 @@
 
 // Who asks, and what they may. People and scripts show a token (net/tokens.hpp), under TLS also a person's certificate
 // of the same name; agents show a node's certificate, or without TLS a token of the role agent, which also say whose
-// jobs the node may run. Without a file of tokens, which only a loopback port may lack, everybody may everything. Event
-// loop's thread only.
+// jobs the node may run. Without a file of tokens, which only a loopback port may lack, everybody may everything. Whom
+// the deny list names is not let in, whatever is shown. Event loop's thread only.
 
 #include <map>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "base/clock.hpp"
 #include "base/log_pace.hpp"
 #include "base/result.hpp"
+#include "net/deny_list.hpp"
 #include "net/server.hpp"
 #include "net/tokens.hpp"
 
@@ -27,6 +28,8 @@ struct Caller {
   std::string tenant = net::kEveryTenant;
 
   [[nodiscard]] bool sees_all() const { return tenant == net::kEveryTenant; }
+  // What ranks printed.
+  [[nodiscard]] bool sees_output() const { return net::may(role, net::Role::kOperate); }
   [[nodiscard]] bool sees(const std::string& owner) const { return sees_all() || tenant == owner; }
 };
 
@@ -37,7 +40,9 @@ struct Denial {
 
 class Access {
  public:
-  Access(bool under_tls, std::unique_ptr<net::TokenFile> tokens) : under_tls_(under_tls), tokens_(std::move(tokens)) {}
+  // Nothing of the two: there are no tokens, nobody is denied.
+  Access(bool under_tls, std::unique_ptr<net::TokenFile> tokens, std::unique_ptr<net::DenyFile> denied = nullptr)
+      : under_tls_(under_tls), tokens_(std::move(tokens)), denied_(std::move(denied)) {}
 
   // Either of the two. Tokens are in no reason.
   struct Answer {
@@ -57,12 +62,26 @@ class Access {
   [[nodiscard]] Result<std::string> check_node(const AgentProof& shown, const std::string& node,
                                                const std::string& tenant) const;
 
-  // The file's reload(); false where there is none.
+  // Why an agent that was let in would not be let in now, whatever node it is; nothing: it would.
+  [[nodiscard]] std::optional<std::string> revoked(const AgentProof& shown) const;
+
+  // Whose token it is, of an agent without TLS; empty where tokens say nothing: under TLS, and where there are none.
+  [[nodiscard]] std::string agent_owner(const std::string& token) const;
+  // Whether an agent's token of this name is known.
+  [[nodiscard]] bool has_agent_owner(const std::string& name) const;
+
+  // The files' reload(); false where there is none.
   [[nodiscard]] Result<bool> reload(bool in_any_case);
+  [[nodiscard]] Result<bool> reload_denied(bool in_any_case);
 
  private:
+  [[nodiscard]] std::optional<Denial> denied(const std::optional<net::PeerIdentity>& peer) const;
+  [[nodiscard]] std::optional<Denial> denied(const net::TokenOwner& owner) const;
+  [[nodiscard]] std::optional<Denial> refusal_of(const AgentProof& proof) const;
+
   bool under_tls_;
   std::unique_ptr<net::TokenFile> tokens_;
+  std::unique_ptr<net::DenyFile> denied_;
 };
 
 // What is said of those who are turned away. Whoever reaches the port can cause it, so lines are few

@@ -1,12 +1,14 @@
 #include "api/api.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "api/answer_worker.hpp"
 #include "api/job_documents.hpp"
+#include "api/rank_output.hpp"
+#include "base/numbers.hpp"
 #include "report.hpp"
 #include "schema/cost_database.hpp"
 #include "services.hpp"
@@ -44,10 +46,75 @@ net::HttpResponse answer_of(const Result<Value>& value, std::string (*document)(
   return value.ok() ? ok(document(*value)) : failure(value.error());
 }
 
+// The same answers without what ranks have printed. That is taken out where the answer is made.
+AnswerWorker::Prepare hides_output(AnswerWorker::Prepare prepare) {
+  return [prepare = std::move(prepare)]() -> AnswerWorker::Making {
+    return [making = prepare()] {
+      net::HttpResponse made = making();
+      made.body = without_rank_output(std::move(made.body));
+      return made;
+    };
+  };
+}
+
+// An answer that grows with what there is: made in its turn, off the loop. `prepare` runs on it.
+net::HttpResponse in_turn(const Call& call, AnswerWorker::Prepare prepare) {
+  AnswerWorker* const answers = call.services.answers;
+  if (answers == nullptr) return prepare()();
+  const std::string address = call.request.address.substr(0, call.request.address.rfind(':'));
+  const std::string whom = call.caller.name.empty() ? address : call.caller.name;
+  if (!answers->has_room(whom)) {
+    return failure(429, "answers that " + whom + " has asked for are being made one after the other, and " +
+                            std::to_string(AnswerWorker::kMostOfCaller) + " wait already: ask again in a second");
+  }
+  if (!call.caller.sees_output()) prepare = hides_output(std::move(prepare));
+  net::HttpResponse response;
+  response.later = [answers, whom, prepare = std::move(prepare)](net::HttpResponse::Answer answer) {
+    answers->enqueue(whom, prepare, std::move(answer));
+  };
+  return response;
+}
+
+// Beyond so many entries a list is written off the loop.
+constexpr std::size_t kFewEntries = 256;
+
+// `list` makes a document from what the loop's thread owns.
+template <typename List>
+net::HttpResponse list_of(const Call& call, std::size_t entries, const List& list) {
+  if (entries <= kFewEntries) return ok(api::to_json(list()));
+  return in_turn(
+      call, [list]() -> AnswerWorker::Making { return [document = list()] { return ok(api::to_json(document)); }; });
+}
+
+net::HttpResponse get_status(const Call& call) {
+  const std::size_t entries = call.services.members.members().size() + call.jobs.jobs().size();
+  return list_of(
+      call, entries,
+      [&members = call.services.members, &jobs = call.jobs, now = call.now, up = call.up, caller = call.caller,
+       failure = call.services.storage.failure()] { return status_of(members, jobs, now, up, caller, failure); });
+}
+
+net::HttpResponse get_nodes(const Call& call) {
+  return list_of(call, call.services.members.members().size(),
+                 [&members = call.services.members, now = call.now, caller = call.caller] {
+                   return all_nodes(members, now, caller);
+                 });
+}
+
+net::HttpResponse get_jobs(const Call& call) {
+  return list_of(call, call.jobs.jobs().size(),
+                 [&jobs = call.jobs, caller = call.caller] { return all_jobs(jobs, caller); });
+}
+
 // What `body` answers of the job that the path names.
 template <auto body>
 net::HttpResponse of_job(const Call& call) {
   JobRun* job = call.jobs.find(call.job_name);
+  const auto stored = call.jobs.unloaded().find(call.job_name);
+  if (stored != call.jobs.unloaded().end() && call.caller.sees(stored->second.tenant)) {
+    return failure(503,
+                   "job " + call.job_name + " is stored and goes on once there is room for it: " + stored->second.why);
+  }
   if (job == nullptr || !call.caller.sees(job->state().tenant))
     return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
   return body(call, *job);
@@ -88,8 +155,7 @@ net::HttpResponse refused(const Call& call, const std::string& what, const std::
 }
 
 template <bool may_tune>
-net::HttpResponse submit(const Call& call) {
-  auto submission = parse_submission(call.request.body);
+net::HttpResponse take_job(const Call& call, const Result<Submission>& submission) {
   if (!submission.ok()) {
     const std::string by = call.caller.name.empty() ? "" : " of " + call.caller.name;
     call.services.refusals.refused("job", call.request.address,
@@ -108,19 +174,33 @@ net::HttpResponse submit(const Call& call) {
   return {submitted->was_running ? 200 : 201, "application/json", submitted_document(*submitted)};
 }
 
-// Nothing for what is no number.
-template <typename Number>
-std::optional<Number> number(const std::string& text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+// A larger one is read off the loop.
+constexpr std::size_t kSmallBody = std::size_t{64} << 10;
+
+template <bool may_tune>
+net::HttpResponse submit(const Call& call) {
+  if (call.request.body.size() <= kSmallBody) return take_job<may_tune>(call, parse_submission(call.request.body));
+  const auto request = std::make_shared<net::HttpRequest>(call.request);
+  const auto take = [request, &services = call.services, &jobs = call.jobs, now = call.now, up = call.up,
+                     caller = call.caller](const Result<Submission>& submission) {
+    return take_job<may_tune>({*request, services, jobs, now, up, "", caller}, submission);
+  };
+  if (call.services.answers == nullptr) return take(parse_submission(request->body));
+  return in_turn(call, [request, take]() -> AnswerWorker::Making {
+    return [request, take] {
+      const auto read = std::make_shared<Result<Submission>>(parse_submission(request->body));
+      net::HttpResponse response;
+      response.later = [take, read](const net::HttpResponse::Answer& answer) { answer(take(*read)); };
+      return response;
+    };
+  });
 }
 
 // Where to go on reading a list; 0 where it is not said.
 Result<std::int64_t> after_of(const Call& call) {
   const std::string text = argument(call, "after");
   if (text.empty()) return std::int64_t{0};
-  if (const auto after = number<std::int64_t>(text)) return *after;
+  if (const auto after = parse_number<std::int64_t>(text)) return *after;
   return bad_input("after = '" + text + "': a sequence number is needed");
 }
 
@@ -143,7 +223,34 @@ net::HttpResponse get_audit(const Call& call) {
   return answer_of(call.services.store.audit(job, *after, 1000, reader), audit_document);
 }
 
+// Of a run as it is stored; `document` runs off the loop.
+template <typename Document>
+AnswerWorker::Making read_stored(const std::string& database, std::int64_t run, Document document) {
+  return [database, run, document] {
+    const auto store = StateStore::open_to_read(database);
+    if (!store.ok()) return failure(store.error());
+    const auto stored = store->job(run);
+    return stored.ok() ? document(*store, *stored) : failure(stored.error());
+  };
+}
+
+// Of a job that is over, whose documents are in the database alone.
+template <typename Document>
+net::HttpResponse of_shelved(const Call& call, const JobRun& job, Document document) {
+  return in_turn(call, [database = call.services.store.name(), run = job.run(), document] {
+    return read_stored(database, run, document);
+  });
+}
+
 net::HttpResponse get_trials(const Call& call, const JobRun& job) {
+  if (job.is_shelved()) {
+    return of_shelved(call, job,
+                      [all = call.request.query.contains("all")](const StateStore& store, const StoredJob& stored) {
+                        if (!all) return ok(trials_document(stored.state, {}));
+                        const auto earlier = store.earlier_trials(stored.run);
+                        return earlier.ok() ? ok(trials_document(stored.state, *earlier)) : failure(earlier.error());
+                      });
+  }
   if (!call.request.query.contains("all")) return ok(trials_document(job.state(), {}));
   const auto earlier = call.services.store.earlier_trials(job.run());
   return earlier.ok() ? ok(trials_document(job.state(), *earlier)) : failure(earlier.error());
@@ -153,16 +260,35 @@ std::string in_phase(const JobRun& job) {
   return " (phase " + std::string(to_string(job.state().phase)) + ")";
 }
 
+net::HttpResponse make_report(const StateStore& store, std::int64_t run, const TuningState& state,
+                              const std::string& timelines_json) {
+  const auto steps = store.steps(run);
+  if (!steps.ok()) return failure(steps.error());
+  const auto earlier = store.earlier_trials(run);
+  if (!earlier.ok()) return failure(earlier.error());
+  return ok(report_json(state, timelines_json, *steps, *earlier));
+}
+
+net::HttpResponse stored_report(const StateStore& store, const StoredJob& stored) {
+  return make_report(store, stored.run, stored.state, stored.documents.timelines_json);
+}
+
 net::HttpResponse get_report(const Call& call, const JobRun& job) {
   if (job.state().initial.hash.empty()) {
     return failure(404,
                    "job " + job.name() + " has no report yet" + in_phase(job) + ": it begins with the first search");
   }
-  const auto steps = call.services.store.steps(job.run());
-  if (!steps.ok()) return failure(steps.error());
-  const auto earlier = call.services.store.earlier_trials(job.run());
-  if (!earlier.ok()) return failure(earlier.error());
-  return ok(report_json(job.state(), job.timelines_json(), *steps, *earlier));
+  if (job.is_shelved()) return of_shelved(call, job, stored_report);
+  return in_turn(call,
+                 [&jobs = call.jobs, database = call.services.store.name(), run = job.run()]() -> AnswerWorker::Making {
+                   const JobRun* const there = jobs.find_run(run);
+                   if (there == nullptr) return [] { return failure(404, "the job has been forgotten meanwhile"); };
+                   if (there->is_shelved()) return read_stored(database, run, stored_report);
+                   return [database, run, state = there->state(), timelines = there->timelines_json()] {
+                     const auto store = StateStore::open_to_read(database);
+                     return store.ok() ? make_report(*store, run, state, timelines) : failure(store.error());
+                   };
+                 });
 }
 
 net::HttpResponse get_card(const Call&, const JobRun& job) {
@@ -180,6 +306,9 @@ std::string objection(const JobRun& job, Order order) {
                                                    : "To have its plan tuned, let Trimtab launch it (trimtab init)";
     return name + " was launched by its user: Trimtab watches it, and neither ends nor changes it. " + what;
   }
+  if (order == Order::kOwnPlan && job.state().job.mode == JobMode::kObserve) {
+    return name + " runs the plan that it began with: mode observe changes none";
+  }
   if (order != Order::kApprove) return "";
   if (job.state().doing != Doing::kAwaitingApproval) return name + " has no trial that awaits approval";
   if (job.state().frozen) return name + " is frozen; unfreeze it first";
@@ -189,6 +318,7 @@ std::string objection(const JobRun& job, Order order) {
 const char* words_of(Order order) {
   if (order == Order::kStop) return "stop the job";
   if (order == Order::kApprove) return "approve the trial";
+  if (order == Order::kOwnPlan) return "go back to the plan that the job began with, and keep it";
   return order == Order::kFreeze ? "freeze the job" : "unfreeze the job";
 }
 
@@ -207,8 +337,11 @@ net::HttpResponse obey(const Call& call, JobRun& job) {
   return answer;
 }
 
-net::HttpResponse get_job(const Call&, const JobRun& job) {
-  return ok(job_document(job));
+net::HttpResponse get_job(const Call& call, const JobRun& job) {
+  if (!job.is_shelved()) return ok(job_document(job));
+  return of_shelved(call, job, [known = known_of(job)](const StateStore&, const StoredJob& stored) {
+    return ok(job_document(known, stored.state));
+  });
 }
 net::HttpResponse get_live(const Call& call, const JobRun& job) {
   return ok(call.services.live.document(job.name(), call.now));
@@ -236,7 +369,7 @@ net::HttpResponse no_trace(const Call& call) {
 
 // The number that the path names; 0, which no trace has, for one of another tenant's job.
 std::uint64_t trace_of(const Call& call) {
-  const std::uint64_t id = number<std::uint64_t>(call.job_name).value_or(0);
+  const std::uint64_t id = parse_number<std::uint64_t>(call.job_name).value_or(0);
   const auto name = call.services.traces.job_of(id);
   const JobRun* job = name ? call.jobs.find(*name) : nullptr;
   const bool seen = call.caller.sees_all() || (job != nullptr && call.caller.sees(job->state().tenant));
@@ -251,7 +384,7 @@ net::HttpResponse get_trace(const Call& call) {
 }
 
 net::HttpResponse get_trace_chunk(const Call& call) {
-  const auto wanted = number<std::uint64_t>(argument(call, "number"));
+  const auto wanted = parse_number<std::uint64_t>(argument(call, "number"));
   if (!wanted) return failure(400, "number: which chunk is needed, from 0");
   auto chunk = call.services.traces.fetch(trace_of(call), *wanted);
   if (!chunk.ok()) return failure(chunk.error());
@@ -259,11 +392,37 @@ net::HttpResponse get_trace_chunk(const Call& call) {
   return {200, "application/octet-stream", std::move(**chunk)};
 }
 
+// Keys whose costs are in one page, and fingerprints.
+constexpr std::size_t kCostKeysOfPage = 1000;
+constexpr std::size_t kFingerprintsOfPage = 100;
+
+net::HttpResponse get_fingerprints(const Call& call) {
+  return in_turn(call, [database = call.services.costs.name(), after = argument(call, "after")] {
+    return [database, after] {
+      const auto costs = CostDatabase::open(database, OpenMode::kReadOnly);
+      if (!costs.ok()) return failure(costs.error());
+      auto page = costs->fingerprints_after(after, kFingerprintsOfPage + 1);
+      if (!page.ok()) return failure(page.error());
+      const bool is_last = page->size() <= kFingerprintsOfPage;
+      if (!is_last) page->pop_back();
+      return ok(fingerprints_document(*page, is_last));
+    };
+  });
+}
+
 net::HttpResponse get_costs(const Call& call) {
   const auto found = call.request.query.find("fingerprint");
-  if (found == call.request.query.end()) return answer_of(call.services.costs.fingerprints(), fingerprints_document);
-  const auto costs = call.services.costs.costs(found->second);
-  return costs.ok() ? ok(costs_document(found->second, *costs)) : failure(costs.error());
+  if (found == call.request.query.end()) return get_fingerprints(call);
+  const auto after = after_of(call);
+  if (!after.ok()) return failure(after.error());
+  return in_turn(call, [database = call.services.costs.name(), fingerprint = found->second, after = *after] {
+    return [database, fingerprint, after] {
+      const auto costs = CostDatabase::open(database, OpenMode::kReadOnly);
+      if (!costs.ok()) return failure(costs.error());
+      const auto page = costs->costs_page(fingerprint, after, kCostKeysOfPage);
+      return page.ok() ? ok(costs_document(fingerprint, *page)) : failure(page.error());
+    };
+  });
 }
 
 struct Route {
@@ -285,13 +444,9 @@ constexpr Route kRoutes[] = {
        return net::HttpResponse{200, "text/plain; version=0.0.4", metrics_text(call.services, call.jobs)};
      },
      Need::kView, true},
-    {"GET", "/v1/status",
-     [](const Call& call) {
-       return ok(status_document(call.services.members, call.jobs, call.now, call.up, call.caller));
-     }},
-    {"GET", "/v1/nodes",
-     [](const Call& call) { return ok(nodes_document(call.services.members, call.now, call.caller)); }},
-    {"GET", "/v1/jobs", [](const Call& call) { return ok(jobs_document(call.jobs, call.caller)); }},
+    {"GET", "/v1/status", get_status},
+    {"GET", "/v1/nodes", get_nodes},
+    {"GET", "/v1/jobs", get_jobs},
     {"POST", "/v1/jobs", submit<true>, Need::kOperate},
     {"POST", "/v1/profile", submit<false>, Need::kOperate},
     {"GET", "/v1/costs", get_costs, Need::kView, true},
@@ -311,7 +466,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/jobs/{id}/stop", of_job<obey<Order::kStop>>, Need::kOperate},
     {"POST", "/v1/jobs/{id}/approve", of_job<obey<Order::kApprove>>, Need::kOperate},
     {"POST", "/v1/jobs/{id}/freeze", of_job<obey<Order::kFreeze>>, Need::kOperate},
-    {"POST", "/v1/jobs/{id}/unfreeze", of_job<obey<Order::kUnfreeze>>, Need::kOperate}};
+    {"POST", "/v1/jobs/{id}/unfreeze", of_job<obey<Order::kUnfreeze>>, Need::kOperate},
+    {"POST", "/v1/jobs/{id}/own-plan", of_job<obey<Order::kOwnPlan>>, Need::kOperate}};
 
 // True when the path fits; then `id` is what stands for {id}.
 bool fits(std::string_view route, std::string_view path, std::string& id) {
@@ -384,7 +540,10 @@ net::HttpResponse Api::handle(const net::HttpRequest& request) {
     const auto answer = access_.person(request, route->need);
     if (answer.denial) return failure(answer.denial->status, answer.denial->reason);  // the token went meanwhile
     const Nanoseconds now = services_.clock.monotonic();
-    return route->handle({request, services_, jobs_, now, now - begun_, std::move(id), answer.caller});
+    net::HttpResponse told =
+        route->handle({request, services_, jobs_, now, now - begun_, std::move(id), answer.caller});
+    if (!answer.caller.sees_output()) told.body = without_rank_output(std::move(told.body));
+    return told;
   }
   if (path_known) return failure(405, request.method + " is not possible at " + request.path);
   return failure(404, "there is nothing at " + request.path);

@@ -8,6 +8,7 @@
 #include "schema/api/history.hpp"
 #include "schema/api/job.hpp"
 #include "schema/api/status.hpp"
+#include "schema/api/submission.hpp"
 #include "schema/json_nesting.hpp"
 
 namespace trimtab::coordinator {
@@ -18,9 +19,30 @@ using nlohmann::json;
 constexpr double kMostSeconds = 600;  // of a trace
 constexpr std::uint32_t kMostSteps = 10'000;
 
+// Values of a body: each takes a multiple of its text while it is read.
+constexpr std::size_t kMostValues = 500'000;
+
+// Not less than there are. One look at each byte.
+std::size_t most_values_of(const std::string& text) {
+  std::size_t values = 1;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text && c == '\\') ++i;
+    if (c == '"') in_text = !in_text;
+    if (!in_text && (c == ',' || c == '[' || c == '{')) ++values;
+  }
+  return values;
+}
+
 // The object that a request's body must be; `needed` is the error where it is none.
 Result<json> parse_body(const std::string& body, const std::string& needed) {
   if (!json_nested_within(body)) return bad_input("the body is " + json_nesting_refusal());
+  if (const std::size_t values = most_values_of(body); values > kMostValues) {
+    return bad_input("the body has about " + std::to_string(values) + " values, and at most " +
+                     std::to_string(kMostValues) + " are read: make the job's model, plan or lists shorter");
+  }
+  if (const auto repeated = repeated_json_field(body)) return bad_input("the body: " + *repeated);
   json document = json::parse(body, nullptr, false);
   if (!document.is_object()) return bad_input(needed);
   return document;
@@ -66,6 +88,7 @@ api::JobSummary summary_of(const JobRun& job) {
           .loss = state.loss,
           .step_ms = state.step_ms,
           .trials = state.trials_begun(),
+          .gain = document_of(job.gain()),
           .overhead = overhead_of(state),
           .failure = state.failure,
           .conclusion = state.conclusion,
@@ -119,10 +142,7 @@ double best_prediction(const TuningState& state) {
   return best > 0 ? std::min(best, tried) : tried;
 }
 
-api::Job document_of(const JobRun& job) {
-  const TuningState& state = job.state();
-  api::Job document;
-  static_cast<api::JobSummary&>(document) = summary_of(job);
+void add_documents(api::Job& document, const TuningState& state) {
   document.fingerprint = state.fingerprint;
   document.launch = state.launch;
   document.evaluations = state.search.evaluations;
@@ -132,41 +152,58 @@ api::Job document_of(const JobRun& job) {
                       state.initial_measured.mean_ms};
   document.best_prediction_ms = best_prediction(state);
   document.recommendation.json = state.recommendation_json;
-  if (!job.tuning().log_of_rank_0().empty()) document.rank_0_log = job.tuning().log_of_rank_0();
   if (state.has_trial()) document.trial = document_of(state.trials.back());
   if (state.doing == Doing::kAwaitingApproval) document.awaiting_approval = document_of(state.trials.back());
+}
+
+api::Job document_of(const JobRun& job) {
+  api::Job document = known_of(job);
+  add_documents(document, job.state());
   return document;
 }
 
 }  // namespace
 
+api::Job known_of(const JobRun& job) {
+  api::Job document;
+  static_cast<api::JobSummary&>(document) = summary_of(job);
+  if (!job.tuning().log_of_rank_0().empty()) document.rank_0_log = job.tuning().log_of_rank_0();
+  return document;
+}
+
+std::string job_document(api::Job known, const TuningState& state) {
+  add_documents(known, state);
+  return api::to_json(known);
+}
+
 Result<Submission> parse_submission(const std::string& body) {
   const std::string needed = R"(the body must be {"job": {…}, "tune": true})";
   TRIMTAB_TRY(const json document, parse_body(body, needed));
-  if (!document.contains("job")) return bad_input(needed);
-  const auto tune = document.find("tune");
+  const auto job = document.find(api::name_of(&api::Submission::job));
+  if (job == document.end()) return bad_input(needed);
+  const auto tune = document.find(api::name_of(&api::Submission::tune));
   if (tune != document.end() && !tune->is_boolean()) return bad_input("tune: true or false is needed");
   Submission submission;
   submission.tune = tune == document.end() || tune->get<bool>();
-  TRIMTAB_TRY(submission.job, parse_job(document["job"].dump(-1, ' ', false, json::error_handler_t::replace), "job"));
+  TRIMTAB_TRY(submission.job, parse_job(job->dump(-1, ' ', false, json::error_handler_t::replace), "job"));
   return submission;
 }
 
 Result<TraceRequest> parse_trace_request(const std::string& body) {
   TRIMTAB_TRY(const json document, parse_body(body, R"(a trace needs {"seconds": 5} or {"steps": 3})"));
-  const bool by_seconds = document.contains("seconds");
-  if (by_seconds == document.contains("steps")) return bad_input("a trace needs either seconds or steps");
+  const auto seconds = document.find(api::name_of(&api::TraceRequest::seconds));
+  const auto steps = document.find(api::name_of(&api::TraceRequest::steps));
+  const bool by_seconds = seconds != document.end();
+  if (by_seconds == (steps != document.end())) return bad_input("a trace needs either seconds or steps");
   TraceRequest request;
   if (by_seconds) {
-    const json& seconds = document["seconds"];
-    request.seconds = seconds.is_number() ? seconds.get<double>() : 0;
+    request.seconds = seconds->is_number() ? seconds->get<double>() : 0;
     if (request.seconds > 0 && request.seconds <= kMostSeconds) return request;
-    return bad_input("seconds: expected a number above 0, at most 600, found " + seconds.dump());
+    return bad_input("seconds: expected a number above 0, at most 600, found " + seconds->dump());
   }
-  const json& steps = document["steps"];
-  const std::uint64_t count = steps.is_number_unsigned() ? steps.get<std::uint64_t>() : 0;
+  const std::uint64_t count = steps->is_number_unsigned() ? steps->get<std::uint64_t>() : 0;
   if (count < 1 || count > kMostSteps) {
-    return bad_input("steps: expected an integer from 1 to 10000, found " + steps.dump());
+    return bad_input("steps: expected an integer from 1 to 10000, found " + steps->dump());
   }
   request.steps = static_cast<std::uint32_t>(count);
   return request;
@@ -176,19 +213,20 @@ std::string error_document(const std::string& message) {
   return api::to_json(api::Refusal{message});
 }
 
-std::string status_document(const Membership& members, const JobTable& jobs, Nanoseconds now, Nanoseconds up,
-                            const Caller& caller) {
-  return api::to_json(api::ClusterStatus{TRIMTAB_RELEASE, kSpokenVersions.newest,
-                                         std::chrono::duration<double>(up).count(), nodes_of(members, now, caller),
-                                         summaries_of(jobs, caller)});
+api::ClusterStatus status_of(const Membership& members, const JobTable& jobs, Nanoseconds now, Nanoseconds up,
+                             const Caller& caller, std::string storage_failure) {
+  std::optional<std::string> failure;
+  if (!storage_failure.empty()) failure = std::move(storage_failure);
+  return {TRIMTAB_RELEASE,    kSpokenVersions.newest,         std::chrono::duration<double>(up).count(),
+          std::move(failure), nodes_of(members, now, caller), summaries_of(jobs, caller)};
 }
 
-std::string nodes_document(const Membership& members, Nanoseconds now, const Caller& caller) {
-  return api::to_json(api::Nodes{nodes_of(members, now, caller)});
+api::Nodes all_nodes(const Membership& members, Nanoseconds now, const Caller& caller) {
+  return {nodes_of(members, now, caller)};
 }
 
-std::string jobs_document(const JobTable& jobs, const Caller& caller) {
-  return api::to_json(api::Jobs{summaries_of(jobs, caller)});
+api::Jobs all_jobs(const JobTable& jobs, const Caller& caller) {
+  return {summaries_of(jobs, caller)};
 }
 
 std::string job_document(const JobRun& job) {
@@ -224,9 +262,10 @@ std::string audit_document(const std::vector<StoredAudit>& entries) {
   return api::to_json(document);
 }
 
-std::string costs_document(const std::string& fingerprint, const std::vector<Cost>& costs) {
-  api::Costs document{fingerprint, {}};
-  for (const Cost& cost : costs) {
+std::string costs_document(const std::string& fingerprint, const CostPage& page) {
+  api::Costs document{fingerprint, {}, std::nullopt};
+  if (page.next != 0) document.next = page.next;
+  for (const Cost& cost : page.costs) {
     const Statistics& statistics = cost.statistics;
     document.costs.push_back({{to_json(cost.key)},
                               to_text(cost.source),
@@ -241,9 +280,10 @@ std::string costs_document(const std::string& fingerprint, const std::vector<Cos
   return api::to_json(document);
 }
 
-std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints) {
+std::string fingerprints_document(const std::vector<Fingerprint>& fingerprints, bool is_last) {
   api::Fingerprints document;
   for (const Fingerprint& one : fingerprints) document.fingerprints.push_back({hash(one), {to_json(one)}});
+  if (!is_last && !document.fingerprints.empty()) document.next = document.fingerprints.back().hash;
   return api::to_json(document);
 }
 

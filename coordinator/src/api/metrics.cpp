@@ -4,6 +4,7 @@
 #include <sstream>
 #include <vector>
 
+#include "accounts.hpp"
 #include "agents/membership.hpp"
 #include "jobs/job_table.hpp"
 #include "net/credentials.hpp"
@@ -189,6 +190,27 @@ void counter_metrics(Page& page, const Counters& counters) {
               counters.loop_lag_max_seconds);
 }
 
+void storage_metrics(Page& page, const StorageWatch& storage) {
+  Values out_of_place;
+  Values written_back;
+  Values set_apart;
+  Values unreadable;
+  for (const StorageWatch::Seen& one : storage.all()) {
+    out_of_place[one.name] = one.health.out_of_place.empty() ? 0 : 1;
+    written_back[one.name] = static_cast<double>(one.health.written_back);
+    set_apart[one.name] = static_cast<double>(one.health.set_apart);
+    unreadable[one.name] = static_cast<double>(one.health.unreadable);
+  }
+  page.labelled("trimtab_database_out_of_place", "gauge",
+                "1 while a database stores nothing, since its file was removed or replaced.", "database", out_of_place);
+  page.labelled("trimtab_database_written_back_total", "counter",
+                "Times that a database was removed while it was open, and written back.", "database", written_back);
+  page.labelled("trimtab_database_set_apart", "gauge",
+                "Rows, and parts of tables, that could not be read when a database was opened.", "database", set_apart);
+  page.labelled("trimtab_database_unreadable_rows_total", "counter",
+                "Rows that were read without their checksum, and left out.", "database", unreadable);
+}
+
 void budget_metrics(Page& page, const OwnUseWatch& own_use) {
   const Budgets& budgets = own_use.budgets();
   page.single("trimtab_coordinator_memory_budget_bytes", "gauge", "Memory that it takes before it warns.",
@@ -206,6 +228,29 @@ void budget_metrics(Page& page, const OwnUseWatch& own_use) {
                 {own_use.over().begin(), own_use.over().end()});
 }
 
+void account_metrics(Page& page, const Services& services, const JobTable& jobs) {
+  const Shares shares = shares_of(services.settings.accounted_memory());
+  const net::Server::Taken taken = services.taken ? services.taken() : net::Server::Taken();
+  const auto bytes = [](std::uint64_t count) { return static_cast<double>(count); };
+  page.labelled("trimtab_coordinator_account_bytes", "gauge",
+                "Of its memory, what is charged to jobs, requests, answers, half frames and frames that wait.",
+                "account",
+                {{"jobs", bytes(jobs.held_bytes())},
+                 {"requests", bytes(taken.bodies)},
+                 {"answers", bytes(taken.answers)},
+                 {"half_frames", bytes(taken.half_frames)},
+                 {"queues", bytes(taken.queues)}});
+  page.labelled("trimtab_coordinator_account_limit_bytes", "gauge", "What each of these may be, of all together.",
+                "account",
+                {{"jobs", bytes(shares.jobs.together)},
+                 {"requests", bytes(shares.bodies.together)},
+                 {"answers", bytes(shares.answers.together)},
+                 {"half_frames", bytes(shares.half_frames.together + shares.unknown_half_frames)},
+                 {"queues", bytes(shares.queues)}});
+  page.single("trimtab_jobs_not_loaded", "gauge", "Jobs that are stored and go on once there is room for them.",
+              static_cast<double>(jobs.unloaded().size()));
+}
+
 }  // namespace
 
 std::string metrics_text(const Services& services, const JobTable& jobs) {
@@ -221,6 +266,7 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   job_metrics(page, jobs);
   step_metrics(page, jobs);
   counter_metrics(page, services.counters);
+  storage_metrics(page, services.storage);
   collective_metrics(page, services.counters);
   clock_metrics(page, services.clocks);
   // All from the first scrape on: a counter that appears with its first event hides it.
@@ -253,6 +299,7 @@ std::string metrics_text(const Services& services, const JobTable& jobs) {
   page.single("process_resident_memory_bytes", "gauge", "Resident memory.", use.memory_bytes);
   page.single("process_cpu_seconds_total", "counter", "CPU time, user and system.", use.cpu_seconds);
   if (services.own_use) budget_metrics(page, *services.own_use);
+  account_metrics(page, services, jobs);
   return page.text();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "card/kept_steps.hpp"
+#include "schema/api/card.hpp"
 #include "schema/api/facts.hpp"
 
 namespace trimtab::coordinator {
@@ -38,7 +39,7 @@ struct DeviceLook {
 struct RankEvidence {
   static constexpr std::size_t kMostLooks = 32;
 
-  explicit RankEvidence(std::size_t capacity) : steps(capacity) {}
+  explicit RankEvidence(std::size_t capacity, std::int64_t warmup = KeptSteps::kWarmup) : steps(capacity, warmup) {}
 
   std::string node;
   std::int64_t launch = 0;
@@ -55,6 +56,9 @@ struct JobEvidence {
   std::int32_t world_size;
   const std::map<std::int32_t, RankEvidence>& ranks;
   const std::vector<CardLink>& links;
+  bool traced = false;  // by a profiler: few steps, and all of them
+  // Of a trace, the largest first.
+  std::vector<api::CardCommunication> communication = {};
 };
 
 }  // namespace trimtab::coordinator

@@ -61,8 +61,8 @@ double usual_look(const JobEvidence& job, double DeviceLook::*member) {
 
 JobLook look_at(const JobEvidence& job) {
   JobLook look{job, first_facts(job), memory_of(job)};
-  look.steps = Rows::of_steps(job.ranks);
-  look.devices = Rows::of_devices(job.ranks);
+  look.steps = Rows::of_steps(job);
+  look.devices = Rows::of_devices(job);
   look.on_device = look.facts.device.empty() ? look.devices.count() > 0 : look.facts.device != "cpu";
   look.microbatches = usual(job, [](const KeptStep& step) { return static_cast<double>(step.microbatches); });
   if (look.microbatches <= 0)
@@ -77,6 +77,13 @@ JobLook look_at(const JobEvidence& job) {
 std::int64_t JobLook::ranks_of_replica() const {
   const auto at_least_one = [](std::int64_t ranks) { return std::max<std::int64_t>(ranks, 1); };
   return at_least_one(facts.tensor_parallel) * at_least_one(facts.context_parallel) * at_least_one(facts.stages);
+}
+
+bool JobLook::has_untold_stages() const {
+  constexpr double kLeast = 0.01;
+  return facts.stages == 0 && std::ranges::any_of(evidence.communication, [](const api::CardCommunication& one) {
+           return one.kind == "send_recv" && one.exposed + one.hidden >= kLeast;
+         });
 }
 
 std::size_t JobLook::nodes() const {

@@ -31,6 +31,8 @@ struct JobLook {
   // Ranks that take the same samples.
   [[nodiscard]] std::int64_t ranks_of_replica() const;
   [[nodiscard]] std::size_t nodes() const;
+  // Of a trace: its ranks send to each other, as the stages of a pipeline do. Which rank is of which stage is not told.
+  [[nodiscard]] bool has_untold_stages() const;
   // " on node b", where there are several.
   [[nodiscard]] std::string node_words(std::int32_t rank) const;
   // The share of a step in which ranks wanted a CPU and had none; 0 where it is not told.

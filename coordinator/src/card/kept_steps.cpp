@@ -54,7 +54,7 @@ void KeptSteps::add(const CardStep& step) {
   trained_s_ += static_cast<double>(std::max<std::int64_t>(step.wall_ns, 0)) / 1e9;
   while (!kept_.empty() && kept_.back().step >= step.step) kept_.pop_back();
   const bool prepared = step.preparations > std::exchange(preparations_, step.preparations);
-  if (told_ <= kWarmup || prepared || step.wall_ns <= 0) return;
+  if (told_ <= warmup_ || prepared || step.wall_ns <= 0) return;
   if (!is_chosen(step.step)) return;
   kept_.push_back(kept(step, trained_s_));
   make_room();

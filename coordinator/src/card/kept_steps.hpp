@@ -35,8 +35,8 @@ class KeptSteps {
   static constexpr std::int64_t kWarmup = 3;
   static constexpr float kWindowS = 600;
 
-  // REQUIRES: capacity > 1.
-  explicit KeptSteps(std::size_t capacity) : capacity_(capacity) {}
+  // REQUIRES: capacity > 1. `warmup`: so many steps are left out at first.
+  explicit KeptSteps(std::size_t capacity, std::int64_t warmup = kWarmup) : capacity_(capacity), warmup_(warmup) {}
 
   // A number that is not above the last one: the job has gone back, and the later steps are forgotten.
   void add(const CardStep& step);
@@ -54,6 +54,7 @@ class KeptSteps {
   void make_room();
 
   std::size_t capacity_;
+  std::int64_t warmup_;
   std::deque<KeptStep> kept_;
   std::int64_t told_ = 0;
   std::int64_t preparations_ = 0;  // as the latest step told

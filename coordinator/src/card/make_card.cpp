@@ -24,11 +24,26 @@ std::vector<double> step_times(const JobLook& job) {
   return walls;
 }
 
-// The mean over ranks of what the middle step of each had.
-double share(const Rows& rows, double Cell::*member) {
+// What one rank had in all steps together.
+double whole_share(const Rows& rows, std::size_t place, double Cell::*member) {
+  double part = 0;
+  double whole = 0;
+  for (std::size_t row = 0; row < rows.count(); ++row) {
+    part += rows.at(row, place).*member;
+    whole += rows.at(row, place).wall;
+  }
+  return whole > 0 ? part / whole : 0;
+}
+
+// The mean over ranks of what the middle step of each had. Of a trace's few steps no one stands for the others.
+double share(const JobLook& job, const Rows& rows, double Cell::*member) {
   if (rows.count() == 0) return 0;
   double sum = 0;
   for (std::size_t place = 0; place < rows.ranks().size(); ++place) {
+    if (job.evidence.traced) {
+      sum += whole_share(rows, place, member);
+      continue;
+    }
     sum += median_of(rows.series([&](std::size_t row) {
       const Cell& cell = rows.at(row, place);
       return cell.wall > 0 ? cell.*member / cell.wall : 0;
@@ -40,12 +55,12 @@ double share(const Rows& rows, double Cell::*member) {
 api::CardShares shares_of(const JobLook& job, bool launch_bound) {
   const Rows& rows = job.work();
   api::CardShares shares;
-  shares.computation = share(rows, &Cell::passes) + (job.on_device ? 0 : share(rows, &Cell::optimizer));
-  shares.exposed_communication = share(rows, &Cell::communication);
-  shares.data = share(job.steps, &Cell::data);
+  shares.computation = share(job, rows, &Cell::passes) + (job.on_device ? 0 : share(job, rows, &Cell::optimizer));
+  shares.exposed_communication = share(job, rows, &Cell::communication);
+  shares.data = share(job, job.steps, &Cell::data);
   if (job.on_device) {
     // What the host waits for counts as far as the device idles.
-    const double idle = share(rows, &Cell::idle);
+    const double idle = share(job, rows, &Cell::idle);
     shares.data = std::min(shares.data, idle);
     (launch_bound ? shares.launch_bound : shares.idle) = idle - shares.data;
   }
@@ -113,16 +128,24 @@ void add_notes(const JobLook& job, api::Card& card) {
   const auto say = [&card](const std::string& note) { card.notes.push_back(note); };
   const std::int64_t world = job.evidence.world_size;
   if (card.ranks < world) {
-    say(std::to_string(card.ranks) + " of " + std::to_string(world) + " ranks tell steps");
+    const std::string counts = std::to_string(card.ranks) + " of " + std::to_string(world);
+    say(job.evidence.traced ? "traces of " + counts + " ranks" : counts + " ranks tell steps");
   }
   if (card.steps == 0) return;
   if (job.steps.count() == 0 && !job.on_device) {
     say("no rank tells where its steps go, so nothing can be said about what would make them shorter");
-  } else if (job.on_device && job.devices.count() < kLeastRows) {
+  } else if (job.on_device && !job.devices.are_enough()) {
     say("the device's kernels have not been seen for long enough to say where its steps go");
   } else if (!job.work().are_enough()) {
     say(std::to_string(card.steps) + " steps after warm-up are too few for findings: " + std::to_string(kLeastRows) +
         " are needed");
+  }
+  if (job.has_untold_stages() && job.work().ranks().size() > 1) {
+    say("ranks send to each other as stages of a pipeline do, whose work differs: no rank is called slow");
+  }
+  if (job.evidence.traced && job.work().count() < kLeastRows) {
+    say("of " + std::to_string(job.work().count()) + (job.work().count() == 1 ? " step" : " steps") +
+        " the figures in brackets are the least and the largest, and no interval of 95 %");
   }
   if (job.work().are_enough() && !job.on_device && !job.work().undisturbed() && job.work().ranks().size() > 1) {
     say("what other processes take from the ranks is not known here, so a rank counts as slow only where it is clearly "
@@ -150,6 +173,7 @@ api::Card make_card(const JobEvidence& evidence) {
   const bool launch_bound = std::ranges::any_of(
       card.findings, [](const api::CardFinding& one) { return one.name == api::FindingName::kLaunchBound; });
   card.shares = shares_of(job, launch_bound);
+  card.communication = evidence.communication;
   card.memory = job.memory;
   add_rates(job, card);
   add_notes(job, card);

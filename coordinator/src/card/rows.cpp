@@ -36,7 +36,8 @@ Cell cell_of(const DeviceLook& look) {
   Cell cell;
   cell.wall = look.step_ms;
   cell.communication = look.step_ms * look.exposed_communication;
-  cell.own = cell.passes = std::max(look.step_ms * look.computation, kLeastOwnMs);
+  cell.passes = look.step_ms * look.computation;
+  cell.own = std::max(cell.passes, kLeastOwnMs);
   cell.idle = look.step_ms * look.idle;
   cell.copies = look.step_ms * look.exposed_copy;
   return cell;
@@ -46,6 +47,10 @@ Cell cell_of(const DeviceLook& look) {
 std::size_t find(const std::deque<KeptStep>& steps, std::size_t from, std::int64_t number) {
   while (from < steps.size() && steps[from].step < number) ++from;
   return from;
+}
+
+std::size_t least_of(const JobEvidence& job) {
+  return job.traced ? 1 : kLeastRows;
 }
 
 std::size_t usual_count(const std::map<std::int32_t, RankEvidence>& ranks) {
@@ -58,8 +63,10 @@ std::size_t usual_count(const std::map<std::int32_t, RankEvidence>& ranks) {
 
 }  // namespace
 
-Rows Rows::of_steps(const std::map<std::int32_t, RankEvidence>& ranks) {
+Rows Rows::of_steps(const JobEvidence& job) {
+  const std::map<std::int32_t, RankEvidence>& ranks = job.ranks;
   Rows rows;
+  rows.least_ = least_of(job);
   std::vector<const std::deque<KeptStep>*> lists;
   const std::size_t usual = usual_count(ranks);
   for (const auto& [number, rank] : ranks) {
@@ -88,8 +95,10 @@ Rows Rows::of_steps(const std::map<std::int32_t, RankEvidence>& ranks) {
   return rows;
 }
 
-Rows Rows::of_devices(const std::map<std::int32_t, RankEvidence>& ranks) {
+Rows Rows::of_devices(const JobEvidence& job) {
+  const std::map<std::int32_t, RankEvidence>& ranks = job.ranks;
   Rows rows;
+  rows.least_ = least_of(job);
   std::size_t looks = std::numeric_limits<std::size_t>::max();
   for (const auto& [number, rank] : ranks) {
     if (rank.looks.empty()) continue;
@@ -111,6 +120,7 @@ Rows Rows::of_devices(const std::map<std::int32_t, RankEvidence>& ranks) {
 Rows Rows::of_places(const std::vector<std::size_t>& places) const {
   Rows rows;
   rows.undisturbed_ = undisturbed_;
+  rows.least_ = least_;
   for (const std::size_t place : places) rows.ranks_.push_back(ranks_.at(place));
   for (std::size_t row = 0; row < count(); ++row) {
     for (const std::size_t place : places) rows.cells_.push_back(at(row, place));
@@ -124,6 +134,7 @@ Rows Rows::merged() const {
   Rows rows;
   rows.ranks_ = ranks_;
   rows.undisturbed_ = undisturbed_;
+  rows.least_ = least_;
   for (std::size_t first = 0; first + by <= count(); first += by) {
     std::vector<Cell> sums(ranks_.size());
     for (std::size_t row = first; row < first + by; ++row) {

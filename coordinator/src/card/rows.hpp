@@ -34,15 +34,16 @@ struct Cell {
 class Rows {
  public:
   // Of the host's parts. Ranks that tell no parts, or less than half as many steps as most, are left out.
-  [[nodiscard]] static Rows of_steps(const std::map<std::int32_t, RankEvidence>& ranks);
+  [[nodiscard]] static Rows of_steps(const JobEvidence& job);
   // Of looks at devices: the latest of each rank side by side.
-  [[nodiscard]] static Rows of_devices(const std::map<std::int32_t, RankEvidence>& ranks);
+  [[nodiscard]] static Rows of_devices(const JobEvidence& job);
 
   [[nodiscard]] std::size_t count() const { return ranks_.empty() ? 0 : cells_.size() / ranks_.size(); }
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
   // REQUIRES: row < count(), place < ranks().size().
   [[nodiscard]] const Cell& at(std::size_t row, std::size_t place) const { return cells_[row * ranks_.size() + place]; }
-  [[nodiscard]] bool are_enough() const { return count() >= kLeastRows; }
+  // For findings. Of a trace all steps that there are.
+  [[nodiscard]] bool are_enough() const { return count() >= least_; }
   // The time that other processes took is out of `own`.
   [[nodiscard]] bool undisturbed() const { return undisturbed_; }
 
@@ -63,6 +64,7 @@ class Rows {
   void take_stolen_out();
 
   std::vector<std::int32_t> ranks_;
+  std::size_t least_ = kLeastRows;
   std::vector<Cell> cells_;
   bool undisturbed_ = false;
 };

@@ -48,7 +48,7 @@ double quantile_of(std::vector<double> values, double q) {
 namespace {
 
 std::size_t stretches_of(std::size_t rows) {
-  return std::clamp<std::size_t>(rows / 3, 6, kMostStretches);
+  return std::clamp<std::size_t>(rows / 3, std::min(rows, kLeastRows), kMostStretches);
 }
 
 // `of`: what a stretch from row `begin` to `end` gives.
@@ -68,7 +68,7 @@ Estimate around(double value, std::vector<double> stretches) {
 }  // namespace
 
 Estimate estimate_of(std::span<const double> series) {
-  TRIMTAB_ASSERT(series.size() >= kLeastRows, "an interval needs some rows");
+  TRIMTAB_ASSERT(!series.empty(), "an interval needs some rows");
   const auto median = [series](std::size_t begin, std::size_t end) {
     const std::span<const double> stretch = series.subspan(begin, end - begin);
     return median_of({stretch.begin(), stretch.end()});
@@ -77,7 +77,7 @@ Estimate estimate_of(std::span<const double> series) {
 }
 
 Estimate estimate_of_sums(std::span<const double> parts, std::span<const double> wholes) {
-  TRIMTAB_ASSERT(parts.size() >= kLeastRows && parts.size() == wholes.size(), "an interval needs some rows");
+  TRIMTAB_ASSERT(!parts.empty() && parts.size() == wholes.size(), "an interval needs some rows");
   const auto ratio = [parts, wholes](std::size_t begin, std::size_t end) {
     double part = 0;
     double whole = 0;

@@ -16,7 +16,7 @@ struct Estimate {
   double high = 0;
 };
 
-// Fewer give no interval.
+// Of fewer an interval goes from the least to the largest one, whatever the chance of that.
 inline constexpr std::size_t kLeastRows = 6;
 
 // REQUIRES: not empty. The mean of the two middle ones where there are two.
@@ -24,9 +24,9 @@ inline constexpr std::size_t kLeastRows = 6;
 // REQUIRES: not empty, 0 <= q <= 1.
 [[nodiscard]] double quantile_of(std::vector<double> values, double q);
 // Of a share whose parts do not come evenly, as of a loader that gives several batches at once: in each stretch it is
-// the sum of the parts over the sum of the wholes. REQUIRES: as many of both, at least kLeastRows.
+// the sum of the parts over the sum of the wholes. REQUIRES: as many of both, and some.
 [[nodiscard]] Estimate estimate_of_sums(std::span<const double> parts, std::span<const double> wholes);
-// The interval encloses the value. REQUIRES: at least kLeastRows.
+// The interval encloses the value. REQUIRES: not empty.
 [[nodiscard]] Estimate estimate_of(std::span<const double> series);
 
 }  // namespace trimtab::coordinator

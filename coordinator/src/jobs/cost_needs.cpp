@@ -1,6 +1,7 @@
 #include "jobs/cost_needs.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -55,11 +56,29 @@ std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_
   return all;
 }
 
+namespace {
+
+void ask_for(const std::vector<CostKey>& keys, const Model& model, CostsCounted& counted) {
+  for (const auto& portion : portions(keys, kItemsOfRequest)) {
+    counted.requests.push_back(tuner::benchmark_requests_json(portion, model));
+    counted.request_sizes.push_back(static_cast<std::int32_t>(portion.size()));
+  }
+}
+
+void count(std::size_t all, const std::vector<CostKey>& missing, CostsCounted& counted) {
+  counted.missing = static_cast<std::int32_t>(missing.size());
+  counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
+  for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
+    counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
+  }
+}
+
+}  // namespace
+
 CostsCounted count_costs(const Model& model, const Cluster& cluster, const Knobs& knobs, std::vector<Cost> known,
                          const std::map<std::string, std::vector<Cost>>& elsewhere) {
   CostsCounted counted;
   const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {});
-  const std::size_t all = needed.size();
   for (const auto& [fingerprint, there] : elsewhere) {
     const MeasuredSpeed measured = measured_speed(needed, known, there);
     if (!measured.is_sure()) known = known_of_both(std::move(known), there);
@@ -69,15 +88,35 @@ CostsCounted count_costs(const Model& model, const Cluster& cluster, const Knobs
     }
   }
   const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known);
-  counted.missing = static_cast<std::int32_t>(missing.size());
-  counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
-  for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
-    counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
+  count(needed.size(), missing, counted);
+  ask_for(missing, model, counted);
+  return counted;
+}
+
+CostsCounted count_costs_near(const Model& model, const Cluster& cluster, const Knobs& knobs, std::vector<Cost> known,
+                              const NearFound& found, const tuner::NearHardware& near, bool decided) {
+  const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {});
+  const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known);
+  const std::vector<CostKey> probes = tuner::near_probes(model, needed, near);
+  if (missing.empty() || probes.empty()) return count_costs(model, cluster, knobs, std::move(known));
+  CostsCounted counted;
+  counted.near.found = found;
+  if (!decided) {
+    std::vector<CostKey> unknown;
+    std::ranges::set_intersection(probes, missing, std::back_inserter(unknown));
+    count(needed.size(), missing, counted);
+    counted.near.probing = true;
+    counted.near.probes_missing = static_cast<std::int32_t>(unknown.size());
+    ask_for(unknown, model, counted);
+    return counted;
   }
-  for (const auto& portion : portions(missing, kItemsOfRequest)) {
-    counted.requests.push_back(tuner::benchmark_requests_json(portion, model));
-    counted.request_sizes.push_back(static_cast<std::int32_t>(portion.size()));
-  }
+  counted.near.findings = tuner::compare_with_near(needed, known, near);
+  std::ranges::move(tuner::take_over_confirmed(near, counted.near.findings), std::back_inserter(known));
+  const std::vector<CostKey> left = tuner::needed_costs(model, cluster, knobs, known);
+  count(needed.size(), left, counted);
+  counted.near.taken_over = static_cast<std::int32_t>(missing.size() - std::min(missing.size(), left.size()));
+  counted.known -= counted.near.taken_over;
+  ask_for(left, model, counted);
   return counted;
 }
 

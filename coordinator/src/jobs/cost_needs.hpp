@@ -19,6 +19,12 @@ namespace trimtab::coordinator {
                                        std::vector<Cost> known,
                                        const std::map<std::string, std::vector<Cost>>& elsewhere = {});
 
+// Of a job whose plans may be priced with what near hardware has. The requests are for probes until `decided`, then for
+// what these leave to be measured. Where probes would save too little, all that is missing is asked for.
+[[nodiscard]] CostsCounted count_costs_near(const Model& model, const Cluster& cluster, const Knobs& knobs,
+                                            std::vector<Cost> known, const NearFound& found,
+                                            const tuner::NearHardware& near, bool decided);
+
 // Keys in portions of at most `items` benchmark items each; keys that one item fills stay together.
 [[nodiscard]] std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_t items);
 

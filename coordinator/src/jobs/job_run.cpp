@@ -3,23 +3,23 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
 #include "agents/hardware_probing.hpp"
 #include "agents/wire_commands.hpp"
 #include "api/live_ranks.hpp"
+#include "base/check.hpp"
 #include "costs/nccl_tables.hpp"
 #include "jobs/cost_needs.hpp"
+#include "jobs/held_memory.hpp"
 #include "jobs/search_worker.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
 #include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
 namespace {
-
-using nlohmann::json;
 
 // Of a trial's deadline, by which the answer is no longer waited for.
 constexpr double kProbingShare = 0.7;
@@ -41,8 +41,14 @@ std::string fingerprint_of(const Cluster& cluster, const std::string& node) {
 
 // Of which adopted plan a job's timelines are; empty = there are none.
 std::string adopted_in(const std::string& timelines_json) {
-  const auto timelines = json::parse(timelines_json, nullptr, false);
-  return timelines.is_object() ? timelines.value("adopted_hash", "") : "";
+  const auto timelines = api::parse<api::Timelines>(timelines_json);
+  return timelines.ok() ? timelines->adopted_hash : "";
+}
+
+std::size_t node_count(const std::vector<NodeShare>& shares) {
+  std::set<std::string> names;
+  for (const NodeShare& share : shares) names.insert(share.node);
+  return names.size();
 }
 
 }  // namespace
@@ -57,6 +63,7 @@ JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, c
       timed_step_(tuning_.state().step),
       priced_(adopted_in(timelines_json_)),
       reported_(!priced_.empty()),
+      held_bytes_(coordinator::held_bytes(tuning_.state())),
       self_(std::make_shared<JobRun*>(this)) {}
 
 JobRun::~JobRun() {
@@ -82,7 +89,24 @@ void JobRun::resume() {
   hold_devices();
 }
 
+void JobRun::shelve() {
+  TRIMTAB_ASSERT(!active() && unstored_.empty(), "what is left to the database is there");
+  shelved_gain_ = told_gain(state());
+  tuning_.change_what_is_over(let_documents_go);
+  timelines_json_ = {};
+  measured_ = {};
+  shelved_ = true;
+  held_bytes_ = coordinator::held_bytes(state());
+}
+
+bool JobRun::may_be_shelved() const {
+  const bool waits = !unstored_.empty() || !actions_.empty() || !events_.empty() || !meeting_later_.empty() ||
+                     !numbered_later_.empty() || probing_.has_value();
+  return !active() && !shelved_ && !waits && report_complete();
+}
+
 void JobRun::feed(Event event) {
+  if (shelved_) return;
   // An answer to a command that is over would wait for nothing, and it may be large.
   const auto* done = std::get_if<CommandFinished>(&event);
   if (done != nullptr && !is_outstanding(done->tag)) return;
@@ -110,7 +134,10 @@ void JobRun::tick() {
   if (!storage_failure_.empty()) return;  // what follows would only wait
   if (active()) {
     std::set<std::string> thrown = services_.members.kill_switches();
-    if (thrown != tuning_.kill_switches()) feed(KillSwitches{std::move(thrown)});
+    std::string site = beyond_site(node_count(state().nodes));
+    if (thrown != tuning_.kill_switches() || site != tuning_.beyond_site()) {
+      feed(KillSwitches{std::move(thrown), std::move(site)});
+    }
   }
   number_late();
   if (active()) feed(Tick{});
@@ -122,9 +149,11 @@ void JobRun::tick() {
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting && !state().watched) place();
+  remember_near();
   const bool settled = !active() || state().phase == Phase::kTraining;
   if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
   keep_card();
+  if (may_be_shelved()) shelve();
 }
 
 // Once the job is over, and now and then before: it is made of what is in memory alone.
@@ -224,17 +253,29 @@ bool JobRun::store() {
     return false;
   }
   storage_failure_.clear();
+  if (unstored_.state_changed) held_bytes_ = coordinator::held_bytes(state());
   unstored_ = {};
   return true;
 }
 
+std::string JobRun::beyond_site(std::size_t nodes) const {
+  if (state().watched) return "";
+  const SitePolicy& site = services_.settings.site;
+  const std::string asked = objection(site, state().job, state().tune);
+  return asked.empty() ? objection_to_nodes(site, state().job, nodes) : asked;
+}
+
 void JobRun::place() {
-  const auto placement = services_.members.place(state().job, state().tenant, run_);
-  const std::string why = placement ? "" : services_.members.kept_from(state().job, state().tenant, run_);
+  auto placement = services_.members.place(state().job, state().tenant, run_);
+  std::string why = placement ? "" : services_.members.kept_from(state().job, state().tenant, run_);
+  if (const std::string site = beyond_site(placement ? placement->nodes.size() : 0); !site.empty()) {
+    why = site;
+    placement.reset();
+  }
   if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
   if (!placement) return;
   load_facts(placement->fingerprint);
-  feed(NodesReady{placement->nodes, to_json(placement->cluster), state().fingerprint});
+  feed(NodesReady{placement->nodes, placement->cluster, state().fingerprint});
   hold_devices();
 }
 
@@ -244,15 +285,11 @@ void JobRun::load_facts(const std::string& hardware) {
   tuning_.set_calibration(facts_.calibration());
 }
 
-Result<Cluster> JobRun::cluster() const {
-  return parse_cluster(state().cluster_json, "the job's cluster");
-}
-
 void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
   if (!active || state().phase != Phase::kProfiling) return;
   // The hardware's own, under which the next run of the job looks for it.
-  const auto of_job = cluster();
-  const std::string hardware = of_job.ok() ? fingerprint_of(*of_job, node) : "";
+  const Cluster* const of_job = state().cluster.said();
+  const std::string hardware = of_job != nullptr ? fingerprint_of(*of_job, node) : "";
   if (!hardware.empty() && facts_.fingerprint_on(hardware) != fingerprint) {
     spdlog::info("job {}: costs of node {} belong to fingerprint {}", name(), node, fingerprint);
     const Status stored = facts_.remember_fingerprint(hardware, fingerprint);
@@ -265,7 +302,39 @@ void JobRun::costs_stored(const std::string& node, const std::string& fingerprin
 }
 
 std::vector<Cost> JobRun::known_costs() const {
-  return costs_of(state().fingerprint);
+  std::vector<Cost> costs = costs_of(state().fingerprint);
+  const NearState& near = state().profiling.near;
+  const Cluster* const cluster = state().cluster.said();
+  if (near.findings.empty() || cluster == nullptr || near.hardware != costs_hardware(*cluster)) return costs;
+  const auto there = read_near(services_.costs, near.found);
+  if (there) std::ranges::move(tuner::take_over(there->hardware, near.findings), std::back_inserter(costs));
+  return costs;
+}
+
+// As its agents name it, with what the job adds.
+std::optional<Fingerprint> JobRun::own_fingerprint(const Cluster& cluster) const {
+  const Member* const member = services_.members.by_node(cluster.nodes.front().name);
+  if (member == nullptr) return std::nullopt;
+  auto node = parse_fingerprint(member->fingerprint_json, "node " + member->node);
+  if (!node.ok()) return std::nullopt;
+  return fingerprint_of_job(std::move(node).value(), state().job.environment, state().job.software);
+}
+
+// Of a job whose nodes are all of one hardware.
+std::optional<NearCosts> JobRun::near_costs(const Model& model, const Cluster& cluster) const {
+  if (!state().job.near_costs || !other_fingerprints(cluster).empty()) return std::nullopt;
+  const NearState& near = state().profiling.near;
+  if (!near.found.fingerprint.empty()) return read_near(services_.costs, near.found);
+  const auto own = own_fingerprint(cluster);
+  return own ? find_near(services_.costs, *own, model, cluster, state().job.knobs) : std::nullopt;
+}
+
+// For people who look at the database: what is taken over is not in it.
+void JobRun::remember_near() {
+  const NearState& near = state().profiling.near;
+  if (near.taken_over == 0 || std::exchange(told_near_, near.taken_over) == near.taken_over) return;
+  const Status stored = services_.costs.put_fact(state().fingerprint, kTakenOverFact, fact_of(near));
+  if (!stored.ok()) spdlog::warn("job {}: cannot remember what was taken over: {}", name(), stored.error().message);
 }
 
 std::vector<Cost> JobRun::costs_of(const std::string& fingerprint) const {
@@ -340,7 +409,7 @@ void JobRun::carry_out(const ToAgents& action) {
 
 void JobRun::carry_out(const CountCosts&) {
   const auto of_model = parse_model(state().model_json, "the job's model");
-  const auto on = cluster();
+  const auto on = state().cluster.needed("the job's cluster");
   if (!of_model.ok() || !on.ok()) {
     CostsCounted counted;
     counted.error = of_model.ok() ? on.error().message : of_model.error().message;
@@ -348,7 +417,11 @@ void JobRun::carry_out(const CountCosts&) {
   }
   std::map<std::string, std::vector<Cost>> there;
   for (const std::string& one : other_fingerprints(*on)) there[one] = costs_of(facts_.fingerprint_on(one));
-  (void)events_.push(count_costs(*of_model, *on, state().job.knobs, known_costs(), there));
+  std::vector<Cost> known = costs_of(state().fingerprint);
+  const auto near = near_costs(*of_model, *on);
+  if (!near) return (void)events_.push(count_costs(*of_model, *on, state().job.knobs, std::move(known), there));
+  (void)events_.push(count_costs_near(*of_model, *on, state().job.knobs, std::move(known), near->found, near->hardware,
+                                      state().profiling.near.decided));
 }
 
 // Of the hardware that the job's costs are not of.
@@ -428,7 +501,7 @@ void JobRun::tick_probing() {
 void JobRun::offer_nodes() {
   if (offering_ || !tuning_.takes_nodes()) return;
   auto larger = services_.members.place_more(state().job, state().tenant, state().nodes, run_);
-  if (!larger || larger->key == offered_) return;
+  if (!larger || larger->key == offered_ || !beyond_site(larger->nodes.size()).empty()) return;
   offering_ = true;
   services_.probing.probe({name(), larger->nodes, "", false},
                           [self = self_, larger = *larger](const HardwareProbed& probed) {
@@ -451,7 +524,7 @@ void JobRun::values_stored(const MeasuredValues& values) {
 
 Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {
   const auto hash = state().epoch_hashes.find(epoch);
-  if (hash == state().epoch_hashes.end()) return {};  // of a launch that is no more
+  if (hash == state().epoch_hashes.end() || shelved_) return {};  // of a launch that is no more
   const PlanText* plan = drawn_plan(hash->second);
   if (plan == nullptr) return {};
   measured_.keep([this](const std::string& other) { return drawn_plan(other) != nullptr; });
@@ -483,10 +556,9 @@ void JobRun::priced(const SearchReply& reply) {
   reported_ = true;
   timelines_json_ = "{}";  // those of an earlier plan would be taken for this one's
   if (!reply.error.empty()) return spdlog::warn("job {}: no timelines: {}", name(), reply.error);
-  const auto measured = [this](const PlanText& plan) { return measured_.timeline_json(plan.hash); };
-  timelines_json_ = R"({"adopted_hash":")" + priced_ + R"(","initial":)" + reply.initial_timeline_json +
-                    R"(,"adopted":)" + reply.incumbent_timeline_json + R"(,"initial_measured":)" +
-                    measured(state().initial) + R"(,"adopted_measured":)" + measured(state().incumbent) + "}";
+  const auto measured = [this](const PlanText& plan) { return measured_.timeline(plan.hash); };
+  timelines_json_ = api::to_json(api::Timelines{priced_, reply.initial_timeline, measured(state().initial),
+                                                reply.incumbent_timeline, measured(state().incumbent)});
   const Status stored = services_.store.save_timelines(run_, timelines_json_);
   if (!stored.ok()) spdlog::warn("job {}: cannot store timelines: {}", name(), stored.error().message);
 }

@@ -2,7 +2,8 @@
 
 // One submitted job: drives its tuning machine. An event goes in; the machine's transition is stored in one
 // transaction; only then its actions are carried out. When the disk does not take the transition, actions and events
-// wait, in bounded memory, and each tick tries again. Event loop's thread only.
+// wait, in bounded memory, and each tick tries again. Once the job is over and nothing of it waits, it is shelved: its
+// documents are in the database alone. Event loop's thread only.
 
 #include <cstdint>
 #include <deque>
@@ -17,8 +18,10 @@
 #include "jobs/job_card.hpp"
 #include "jobs/job_facts.hpp"
 #include "jobs/measured_timelines.hpp"
+#include "jobs/near_hardware.hpp"
 #include "net/metric_text.hpp"
 #include "state_store.hpp"
+#include "tuning/trial/gains.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
@@ -42,6 +45,15 @@ class JobRun {
   void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
   // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
   void values_stored(const MeasuredValues& values);
+
+  // Over, and its documents are in the database alone: the state has what lists and metrics tell of it.
+  [[nodiscard]] bool is_shelved() const { return shelved_; }
+  // What tuning has gained, also of a job whose trials are in the database alone.
+  [[nodiscard]] std::optional<ToldGain> gain() const { return shelved_ ? shelved_gain_ : told_gain(state()); }
+  // REQUIRES: it is over, and all of it is stored.
+  void shelve();
+  // Of the coordinator's memory, by held_memory.hpp.
+  [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
 
   // What the job's card is made of, and the card.
   [[nodiscard]] JobCard& card() { return card_; }
@@ -74,11 +86,17 @@ class JobRun {
   void drain();
   [[nodiscard]] bool store();
   [[nodiscard]] bool is_outstanding(const std::string& tag) const;
+  [[nodiscard]] bool may_be_shelved() const;
   void place();
+  // What it asks for, with so many nodes, and the site does not allow.
+  [[nodiscard]] std::string beyond_site(std::size_t nodes) const;
   void keep_card();
   void hold_devices();
   void load_facts(const std::string& hardware);
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
+  [[nodiscard]] std::optional<Fingerprint> own_fingerprint(const Cluster& cluster) const;
+  [[nodiscard]] std::optional<NearCosts> near_costs(const Model& model, const Cluster& cluster) const;
+  void remember_near();
   [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
   [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
   [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
@@ -104,7 +122,6 @@ class JobRun {
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
   [[nodiscard]] std::optional<std::string> meeting_place(const std::string& name) const;
-  [[nodiscard]] Result<Cluster> cluster() const;
 
   struct Probing {
     ProbeHardware asked;
@@ -132,10 +149,14 @@ class JobRun {
   std::string offered_;    // nodes beyond the job's that were looked at last (LargerPlacement::key)
   bool offering_ = false;  // their devices are being probed
   bool draining_ = false;
+  bool shelved_ = false;
+  std::optional<ToldGain> shelved_gain_;
   net::Histogram step_times_{net::kSecondBounds};
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
+  std::int32_t told_near_ = 0;     // costs taken over, as the database was told
+  std::uint64_t held_bytes_ = 0;
   std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };
 

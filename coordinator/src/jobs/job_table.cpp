@@ -3,12 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "accounts.hpp"
+#include "agents/membership.hpp"
+#include "base/text_parts.hpp"
+#include "base/units.hpp"
 #include "costs/nccl_tables.hpp"
+#include "jobs/held_memory.hpp"
 #include "schema/job_without_plan.hpp"
 #include "schema/plan.hpp"
 #include "schema/target.hpp"
@@ -25,8 +31,7 @@ Status check_same(const JobRun& present, const Job& job, bool tune) {
   if (state.watched) {
     return no("job " + job.name + " runs, and was launched by its user: choose another name, or end that one first");
   }
-  std::string difference;
-  for (const std::string& key : differing_keys(state.job, job)) difference += (difference.empty() ? "" : ", ") + key;
+  std::string difference = joined(differing_keys(state.job, job));
   if (state.tune != tune) {
     difference = state.tune ? "it is tuned, and not only profiled" : "it is only profiled, and not tuned";
   } else if (!difference.empty()) {
@@ -93,7 +98,7 @@ bool is_exact(const Plan& plan) {
 
 // The search knows knobs and no classes: a job that allows exact changes alone must leave it no other knob.
 Status check_class(const Job& job) {
-  if (job.change_class != "exact" || job.mode == JobMode::kObserve) return {};
+  if (job.change_class != "exact" || job.mode == JobMode::kObserve || tries_own_knobs_alone(job)) return {};
   const Knobs knobs = within_target(job.knobs, job.target);
   std::string wrong;
   for (const auto& [name, knob] : kKnobs) {
@@ -105,9 +110,9 @@ Status check_class(const Job& job) {
     return bad_input("job " + job.name + " has class \"exact\": set false in [knobs] of job.toml: " + wrong +
                      "; each is a knob" + rounds);
   }
-  if (job.initial_plan_json.empty()) return {};
-  const auto initial = parse_plan(job.initial_plan_json, "the job's initial plan");
-  if (!initial.ok() || is_exact(*initial)) return {};  // the search says what is wrong with a plan that cannot be read
+  const PlanText initial(job.initial_plan_json, "");
+  if (initial.said() == nullptr || is_exact(*initial.said()))
+    return {};  // the search says what is wrong with a plan that cannot be read
   return bad_input(
       "job " + job.name +
       " has class \"exact\": its initial plan has replicas, split operators, shards, memory switches, slices " +
@@ -128,9 +133,8 @@ Status check_strategy(const Job& job) {
   if (job.strategy.empty()) return {};
   const std::vector<std::string_view> known = tuner::strategies();
   if (std::find(known.begin(), known.end(), job.strategy) == known.end()) {
-    std::string names;
-    for (const std::string_view one : known) names += (names.empty() ? "" : ", ") + std::string(one);
-    return bad_input("job " + job.name + ": strategy: one of " + names + " is needed, found '" + job.strategy + "'");
+    return bad_input("job " + job.name + ": strategy: one of " + joined(known) + " is needed, found '" + job.strategy +
+                     "'");
   }
   if (limits_plans(job.target) == (job.strategy == "target")) return {};
   return bad_input("job " + job.name + ": strategy: '" + job.strategy + "' does not go with target = '" + job.target +
@@ -149,12 +153,13 @@ Status check_job(const Job& job, bool tune) {
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
   TRIMTAB_TRY_STATUS(check_strategy(job));
   TRIMTAB_TRY_STATUS(check_knobs(job));
+  TRIMTAB_TRY_STATUS(check_own_knobs(job));
   if (tune) TRIMTAB_TRY_STATUS(check_class(job));
   if (!job.target.empty()) {
     const auto known = target_limits(job.target);
     if (!known.ok()) return wrap("job " + job.name, known.error());
   }
-  if (tune && has_no_plan(job)) {
+  if (tune && (has_no_plan(job) || tries_own_knobs_alone(job))) {
     TRIMTAB_TRY_STATUS(check_without_plan(job));
     return check_training(job);
   }
@@ -166,18 +171,91 @@ Status check_job(const Job& job, bool tune) {
 }
 
 Status JobTable::restore() {
-  std::vector<std::string> unreadable;
-  TRIMTAB_TRY(std::vector<StoredJob> stored, services_.store.latest_jobs(unreadable));
-  for (const std::string& one : unreadable) spdlog::error("job left alone: {}", one);
-  for (StoredJob& one : stored) {
-    one.state.job.knobs = within_target(one.state.job.knobs, one.state.job.target);
-    const std::string name = one.state.job.name;
-    jobs_[name] = std::make_unique<JobRun>(one.run, std::move(one.state), std::move(one.documents), services_);
-  }
-  left_alone_ = !unreadable.empty();
+  TRIMTAB_TRY(std::vector<StoredRun> runs, services_.store.latest_runs());
+  std::ranges::stable_sort(runs, std::greater(), &StoredRun::active);  // those that go on have first call on the room
+  for (const StoredRun& one : runs) TRIMTAB_TRY_STATUS(load(one));
   remove_old_files();
   for (auto& [name, job] : jobs_) job->resume();
+  next_load_ = services_.clock.monotonic() + kBetweenLoads;
   return {};
+}
+
+// One at a time, so that no more than one is in memory beside those that have room.
+Status JobTable::load(const StoredRun& stored) {
+  auto read = services_.store.job(stored.run);
+  if (!read.ok() && read.error().kind != ErrorKind::kBadInput) return read.error();
+  if (!read.ok()) {
+    spdlog::error("job left alone: {}: {}", stored.name, read.error().message);
+    left_alone_ = true;
+    return {};
+  }
+  TuningState& state = read->state;
+  const std::string tenant = state.tenant;
+  const std::uint64_t bytes = coordinator::held_bytes(state);
+  const Status room = check_account(stored.name, tenant, bytes, nullptr);
+  if (stored.active && !room.ok()) {
+    if (!unloaded_.contains(stored.name)) spdlog::error("job {} stays stored: {}", stored.name, room.error().message);
+    const bool holds = state.job.submit.empty() && !state.watched;
+    services_.members.hold(stored.run, stored.name, holds ? state.nodes : std::vector<NodeShare>{});
+    unloaded_[stored.name] = {stored.run, tenant, bytes, room.error().message};
+    return {};
+  }
+  state.job.knobs = within_target(state.job.knobs, state.job.target);
+  auto& slot = jobs_[stored.name];
+  slot = std::make_unique<JobRun>(stored.run, std::move(state), std::move(read->documents), services_);
+  // A picture for its report may be missing, which is made while there is room for it.
+  if (!stored.active && (!room.ok() || slot->report_complete())) slot->shelve();
+  unloaded_.erase(stored.name);
+  return {};
+}
+
+void JobTable::load_late() {
+  const Nanoseconds now = services_.clock.monotonic();
+  if (unloaded_.empty() || now < next_load_) return;
+  next_load_ = now + kBetweenLoads;
+  const std::map<std::string, Unloaded> waiting = unloaded_;
+  for (const auto& [name, one] : waiting) {
+    if (!check_account(name, one.tenant, one.bytes, nullptr).ok()) continue;
+    const Status loaded = load({one.run, name, true});
+    if (!loaded.ok()) spdlog::error("job {} stays stored: {}", name, loaded.error().message);
+    JobRun* const job = find(name);
+    if (job == nullptr) continue;
+    spdlog::info("job {} has room now, and goes on", name);
+    job->resume();
+  }
+}
+
+std::uint64_t JobTable::held_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, job] : jobs_) bytes += job->held_bytes();
+  return bytes;
+}
+
+std::uint64_t JobTable::held_bytes(const std::string& tenant) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, job] : jobs_) {
+    if (job->state().tenant == tenant) bytes += job->held_bytes();
+  }
+  return bytes;
+}
+
+Status JobTable::check_account(const std::string& name, const std::string& tenant, std::uint64_t bytes,
+                               const JobRun* present) const {
+  const AccountLimits limits = shares_of(services_.settings.accounted_memory()).jobs;
+  const std::uint64_t former = present == nullptr ? 0 : present->held_bytes();
+  const std::uint64_t own = held_bytes(tenant) - former;
+  const std::uint64_t all = held_bytes() - former;
+  const bool of_tenant = own + bytes > limits.each;
+  if (!of_tenant && all + bytes <= limits.together) return {};
+  const auto text = [](std::uint64_t amount) { return format_bytes(static_cast<Bytes>(amount)); };
+  return no("job " + name + " needs " + text(bytes) +
+            " of the coordinator's memory for what it was handed in with, but " +
+            (of_tenant ? "the jobs of tenant " + tenant + " hold " + text(own) + " of the " + text(limits.each) +
+                             " that one tenant's may"
+                       : "all jobs hold " + text(all) + " of the " + text(limits.together) + " that they may") +
+            ". Stop a job or wait until one is over (POST /v1/jobs/NAME/stop), make this one's model, plan, commands "
+            "or environment smaller, or have whoever runs the coordinator raise memory_budget and what the system lets "
+            "it have");
 }
 
 Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant) {
@@ -192,7 +270,12 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
     present->feed(Order::kResume);
     return Submitted{present, true};
   }
+  if (const std::string site = objection(services_.settings.site, job, tune); !site.empty()) return no(site);
+  if (const auto stored = unloaded_.find(job.name); stored != unloaded_.end()) {
+    return no("a job " + job.name + " is stored and goes on once there is room for it: " + stored->second.why);
+  }
   TRIMTAB_TRY_STATUS(check_room(job.name, tenant));
+  TRIMTAB_TRY_STATUS(check_account(job.name, tenant, needed_bytes(job), present));
   TuningState state;
   TRIMTAB_TRY(state.launch, services_.store.last_launch(job.name));
   state.tune = tune;
@@ -227,7 +310,9 @@ Result<JobRun*> JobTable::watch(const std::string& name, const RankWatched& rank
     if (present->active()) return unavailable("the end of job " + name + "'s former run cannot be stored yet");
   }
   const std::string owner = present == nullptr ? tenant : present->state().tenant;
+  if (unloaded_.contains(name)) return no("a job " + name + " is stored and has no room: choose another name");
   TRIMTAB_TRY_STATUS(check_room(name, owner));
+  TRIMTAB_TRY_STATUS(check_account(name, owner, needed_bytes(Job{}), present));
   TuningState state;
   state.tenant = owner;
   state.launch = rank.launch;
@@ -256,7 +341,7 @@ Status JobTable::check_room(const std::string& name, const std::string& tenant) 
 }
 
 void JobTable::remove_old_files() const {
-  if (left_alone_) return;
+  if (!knows_all()) return;
   std::set<std::int64_t> runs;
   for (const auto& [name, job] : jobs_) {
     if (job->active()) runs.insert(job->run());
@@ -282,6 +367,7 @@ void JobTable::forget(std::int64_t run) {
 
 void JobTable::tick() {
   for (auto& [name, job] : jobs_) job->tick();
+  load_late();
 }
 
 void JobTable::feed_all(const Event& event) {

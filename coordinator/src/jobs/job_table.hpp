@@ -1,6 +1,10 @@
 #pragma once
 
 // The jobs that the coordinator knows: each name's latest run. Submission, restoring, orders. Event loop's thread only.
+//
+// What jobs take of the coordinator's memory is charged to their tenants (accounts.hpp, held_memory.hpp). A job that
+// has no room is not taken. One that is stored and has no room when the coordinator starts stays where it is stored,
+// until others give it room: nothing of it is lost, and its name and devices are its own.
 
 #include <functional>
 #include <map>
@@ -31,11 +35,24 @@ class JobTable {
   // of a job whose name nobody has used yet; `serves`: whether the rank's node runs jobs of that tenant.
   [[nodiscard]] Result<JobRun*> watch(const std::string& name, const RankWatched& rank, const std::string& tenant,
                                       const std::function<bool(const std::string& tenant)>& serves);
+  // A job that goes on and is stored, but has no room in memory.
+  struct Unloaded {
+    std::int64_t run = 0;
+    std::string tenant;
+    std::uint64_t bytes = 0;  // that it needs
+    std::string why;          // for people, with what to do
+  };
+  [[nodiscard]] const std::map<std::string, Unloaded>& unloaded() const { return unloaded_; }
+
+  // What jobs take of the coordinator's memory: all of them, and those of a tenant.
+  [[nodiscard]] std::uint64_t held_bytes() const;
+  [[nodiscard]] std::uint64_t held_bytes(const std::string& tenant) const;
+
   [[nodiscard]] JobRun* find(const std::string& name);
   [[nodiscard]] JobRun* find_run(std::int64_t run);
   [[nodiscard]] const std::map<std::string, std::unique_ptr<JobRun>>& jobs() const { return jobs_; }
-  // False where a stored job cannot be read: there may be others.
-  [[nodiscard]] bool knows_all() const { return !left_alone_; }
+  // False where a stored job cannot be read, or is not loaded: there may be others.
+  [[nodiscard]] bool knows_all() const { return !left_alone_ && unloaded_.empty(); }
 
   // A run that is over, and begins to be removed from the store.
   void forget(std::int64_t run);
@@ -47,9 +64,18 @@ class JobTable {
   void remove_old_files() const;
   [[nodiscard]] Result<JobRun*> begin(TuningState state);
   [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;
+  // Whether the account has room for a job that needs so much; `present`: that it takes the place of.
+  [[nodiscard]] Status check_account(const std::string& name, const std::string& tenant, std::uint64_t bytes,
+                                     const JobRun* present) const;
+  [[nodiscard]] Status load(const StoredRun& stored);
+  void load_late();
 
   const JobNeeds& services_;
+  static constexpr Nanoseconds kBetweenLoads = std::chrono::seconds(10);
+
   bool left_alone_ = false;  // a stored job cannot be read: nobody knows which files are its
+  std::map<std::string, Unloaded> unloaded_;
+  Nanoseconds next_load_{0};
   std::map<std::string, std::unique_ptr<JobRun>> jobs_;
 };
 

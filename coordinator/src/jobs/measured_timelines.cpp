@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/json_nesting.hpp"
-#include "schema/plan.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -48,9 +47,9 @@ Status MeasuredTimelines::add(const PlanText& plan, std::int32_t rank, std::uint
   auto known = plans_.find(plan.hash);
   if (known == plans_.end()) {
     known = plans_.try_emplace(plan.hash).first;
-    const auto drawn = parse_plan(plan.json, "plan");
-    for (std::size_t stage = 0; drawn.ok() && stage < drawn->stages.size(); ++stage) {
-      known->second.push_back({drawn->stages[stage].devices.front(), 0, {}});
+    const Plan* const drawn = plan.said();
+    for (const Stage& stage : drawn != nullptr ? drawn->stages : std::vector<Stage>{}) {
+      known->second.push_back({stage.devices.front(), 0, {}});
     }
   }
   const auto drawn = std::ranges::find(known->second, rank, &Picture::rank);
@@ -76,26 +75,22 @@ std::size_t MeasuredTimelines::pictures() const {
   return count;
 }
 
-std::string MeasuredTimelines::timeline_json(const std::string& hash) const {
+api::Timeline MeasuredTimelines::timeline(const std::string& hash) const {
   const auto known = plans_.find(hash);
-  if (known == plans_.end()) return "[]";
+  if (known == plans_.end()) return {};
   const std::vector<Picture>& stages = known->second;
-  if (std::ranges::any_of(stages, [](const Picture& one) { return one.bars.empty(); })) return "[]";
+  if (std::ranges::any_of(stages, [](const Picture& one) { return one.bars.empty(); })) return {};
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
   for (const Picture& picture : stages) first = std::min(first, picture.begin_ns);
-  json events = json::array();
+  api::Timeline bars;
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     const std::uint64_t late = stages[stage].begin_ns - first;
     const double offset = late < kSameClockNs ? static_cast<double>(late) / 1e6 : 0.0;
     for (const Bar& bar : stages[stage].bars) {
-      events.push_back({{"stage", stage},
-                        {"kind", to_string(bar.kind)},
-                        {"microbatch", -1},
-                        {"begin_ms", bar.begin_ms + offset},
-                        {"end_ms", bar.end_ms + offset}});
+      bars.push_back({static_cast<std::int64_t>(stage), bar.kind, -1, bar.begin_ms + offset, bar.end_ms + offset});
     }
   }
-  return events.dump();
+  return bars;
 }
 
 }  // namespace trimtab::coordinator

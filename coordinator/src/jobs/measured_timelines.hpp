@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "schema/timeline.hpp"
+#include "schema/api/timeline.hpp"
 #include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
@@ -18,7 +18,7 @@ namespace trimtab::coordinator {
 class MeasuredTimelines {
  public:
   // One rank's step under `plan`. `bars_json` comes from a peer and is checked: a list of [kind, begin_ns, end_ns]. A
-  // later picture of the same plan and rank replaces the earlier one. Of ranks that timeline_json() does not draw
+  // later picture of the same plan and rank replaces the earlier one. Of ranks that timeline() does not draw
   // nothing is kept.
   [[nodiscard]] Status add(const PlanText& plan, std::int32_t rank, std::uint64_t begin_ns,
                            const std::string& bars_json);
@@ -26,9 +26,9 @@ class MeasuredTimelines {
   void keep(const std::function<bool(const std::string& hash)>& wanted);
   [[nodiscard]] std::size_t pictures() const;
 
-  // A list of {stage, kind, microbatch, begin_ms, end_ms}, one row a stage (its first replica's); "[]" while a stage's
-  // picture is missing. Clocks of one node are the same; those of several nodes are aligned at the step's beginning.
-  [[nodiscard]] std::string timeline_json(const std::string& hash) const;
+  // One row a stage (its first replica's); empty while a stage's picture is missing. Clocks of one node are the same;
+  // those of several nodes are aligned at the step's beginning.
+  [[nodiscard]] api::Timeline timeline(const std::string& hash) const;
 
  private:
   struct Bar {

@@ -23,7 +23,7 @@ void Retention::tick() {
 bool Retention::forget_some() {
   const std::int64_t now_ns = services_.clock.wall().count();
   bool more = false;
-  for (const auto& outcome : {forget_of_runs(now_ns), forget_of_audit(now_ns), fold_costs()}) {
+  for (const auto& outcome : {forget_of_runs(now_ns), forget_of_audit(now_ns), fold_costs(), thin_steps()}) {
     if (outcome.ok()) {
       more = more || *outcome;
       continue;
@@ -66,6 +66,28 @@ Result<bool> Retention::forget_of_audit(std::int64_t now_ns) {
   if (removed > 0 && removed < static_cast<std::uint64_t>(kAuditRows))
     next_audit_ = now + services_.settings.audit_retention / kAuditRemovals;
   return removed == static_cast<std::uint64_t>(kAuditRows);
+}
+
+// By their number: done also while the wall clock cannot be trusted.
+Result<bool> Retention::thin_steps() {
+  if (to_thin_.empty()) {
+    std::set<std::int64_t> thin;
+    for (const auto& [name, job] : jobs_.jobs()) {
+      const bool done = !job->active() && thin_.contains(job->run());
+      if (done) thin.insert(job->run());
+      if (!done) to_thin_.push_back(job->run());
+    }
+    thin_ = std::move(thin);
+  }
+  for (int looked = 0; looked < kRunsAtOnce && !to_thin_.empty(); ++looked) {
+    const std::int64_t run = to_thin_.back();
+    TRIMTAB_TRY(const bool more, services_.store.thin_steps(run));
+    if (more) return true;
+    to_thin_.pop_back();
+    const JobRun* const job = jobs_.find_run(run);
+    if (job != nullptr && !job->active()) thin_.insert(run);
+  }
+  return !to_thin_.empty();
 }
 
 // By no age on the wall clock, and nothing is lost by it: done also while that cannot be trusted.

@@ -1,7 +1,8 @@
 #pragma once
 
 // Forgets what is over for long: runs with all that belongs to them, entries of the audit log, and batch by batch what
-// idle origins of costs have sent, which becomes one sum (IdleOrigins). A slice of a bounded size at each tick, so
+// idle origins of costs have sent, which becomes one sum (IdleOrigins). Thins the steps of runs as they age
+// (state_store.hpp, kStepsKept). A slice of a bounded size at each tick, so
 // that the event loop goes on; a slice is a transaction of its own, and what is interrupted goes on at the next start.
 // The database gives the room to what comes next. Nothing is lost while the wall clock cannot be trusted
 // (base/clock_agreement.hpp). Event loop's thread only.
@@ -74,6 +75,8 @@ class Retention {
   static constexpr int kAuditRemovals = 20;
   static constexpr std::int64_t kRunRows = 500;
   static constexpr std::int64_t kAuditRows = 2000;
+  // Runs whose steps are looked at in a slice, until one has steps to thin.
+  static constexpr int kRunsAtOnce = 16;
 
  private:
   // True when there may be more.
@@ -81,6 +84,7 @@ class Retention {
   [[nodiscard]] Result<bool> forget_of_runs(std::int64_t now_ns);
   [[nodiscard]] Result<bool> forget_of_audit(std::int64_t now_ns);
   [[nodiscard]] Result<bool> fold_costs();
+  [[nodiscard]] Result<bool> thin_steps();
   // False for what is kept for ever.
   [[nodiscard]] bool may_go(Nanoseconds limit) const;
 
@@ -91,6 +95,8 @@ class Retention {
   Nanoseconds next_look_{0};
   Nanoseconds next_audit_{0};
   std::set<std::int64_t> unreadable_;  // runs that stay
+  std::vector<std::int64_t> to_thin_;  // in this round
+  std::set<std::int64_t> thin_;        // that are over, and have no steps to thin any more
 };
 
 }  // namespace trimtab::coordinator

@@ -123,6 +123,12 @@ void Agents::end_strays(const wire::Hello& hello, std::uint64_t believed) {
 
 // The one that was sent before, or a new one: each is a commit, and a row until it is answered, so a node that says
 // anything gets few.
+bool Agents::says(LogPace& pace) {
+  const LogPace::Answer answer = pace.next(services_.clock.monotonic());
+  if (answer.left_out > 0) spdlog::warn("{} more lines of this kind were left out", answer.left_out);
+  return answer.say;
+}
+
 std::optional<std::uint64_t> Agents::stray_command(const std::string& node, const JobRun& job, const std::string& tag) {
   Strays& strays = strays_[node];
   const std::pair key(job.run(), tag);

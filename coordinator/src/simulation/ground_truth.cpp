@@ -117,10 +117,9 @@ double drawn_for_ways(const Plan& plan, std::uint64_t seed) {
 
 }  // namespace
 
-Plan tuned_plan(const std::string& plan_json) {
-  auto plan = parse_plan(plan_json, "a plan of the tuning machine");
-  TRIMTAB_ASSERT(plan.ok(), "plans of the tuning machine parse");
-  return std::move(plan).value();
+const Plan& tuned_plan(const PlanText& plan) {
+  TRIMTAB_ASSERT(plan.said() != nullptr, "plans of the tuning machine parse");
+  return *plan.said();
 }
 
 Result<GroundTruth> GroundTruth::make(const Model& model, const Cluster& cluster, const std::vector<Cost>& costs,

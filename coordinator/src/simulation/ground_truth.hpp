@@ -10,18 +10,11 @@
 
 #include "base/random.hpp"
 #include "coordinator/simulation.hpp"
-#include "schema/plan.hpp"
 #include "tuner/cost_model.hpp"
+#include "tuning/document_text.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
 
 namespace trimtab::coordinator {
-
-struct TrueFactors {
-  double computation = 1;
-  double communication = 1;
-  double overlap = 1;
-  double memory = 1;
-};
 
 struct TruePrice {
   double ms = 0;
@@ -32,8 +25,8 @@ struct TruePrice {
   double state_bytes = 0;          // of the device that holds most
 };
 
-// A plan as the tuning machine has it, which it has read before.
-[[nodiscard]] Plan tuned_plan(const std::string& plan_json);
+// A plan that the tuning machine has, which is one.
+[[nodiscard]] const Plan& tuned_plan(const PlanText& plan);
 
 class GroundTruth {
  public:

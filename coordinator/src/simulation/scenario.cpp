@@ -56,7 +56,15 @@ std::vector<Row> noise_settings() {
           {"noise.straggler_slowdown", slowdown(), of(&NoiseSettings::straggler_slowdown), "how slow it is"},
           {"noise.outlier_every", count(), of(&NoiseSettings::outlier_every),
            "steps from one checkpoint that is written to the next. 0 = never"},
-          {"noise.outlier_slowdown", slowdown(), of(&NoiseSettings::outlier_slowdown), "how slow such a step is"}};
+          {"noise.outlier_slowdown", slowdown(), of(&NoiseSettings::outlier_slowdown), "how slow such a step is"},
+          {"noise.tail", share(), of(&NoiseSettings::tail),
+           "share of steps that something hits, each Pareto-many times as long (shape 2, at most 10 times)"},
+          {"noise.busy_every_s", number_setting(0, kMany), of(&NoiseSettings::busy_every_s),
+           "in the mean, until other work makes all slow for a while. 0 = never"},
+          {"noise.busy_s", number_setting(1e-3, kMany), of(&NoiseSettings::busy_s),
+           "in the mean, until that other work is over"},
+          {"noise.busy_slowdown", slowdown(), of(&NoiseSettings::busy_slowdown),
+           "how slow steps and probes are meanwhile"}};
 }
 
 std::vector<Row> switch_settings() {

@@ -20,20 +20,23 @@ constexpr double kProbeNoise = 0.02;
 // Of each plan, agents tell of the passes in so many steps once it is warm (agent/src/records/step_passes.hpp).
 constexpr std::int64_t kFirstTimed = 4;
 constexpr std::int64_t kTimedSteps = 16;
+constexpr double kTailShape = 2;
+constexpr double kMostTail = 10;
 constexpr double kFirstLoss = 11.0;
 constexpr double kLossSteps = 200.0;
+
+// As agents are told it.
+PlanText told(const std::string& plan_json) {
+  PlanText plan(plan_json, "");
+  plan.hash = semantic_hash(tuned_plan(plan));
+  return plan;
+}
 
 Nanoseconds nanoseconds(double ms) {
   return Nanoseconds(std::llround(ms * 1e6));
 }
 
 }  // namespace
-
-SimulatedCluster::HashedPlan SimulatedCluster::parsed(const std::string& plan_json) {
-  Plan plan = tuned_plan(plan_json);
-  std::string hash = semantic_hash(plan);
-  return {std::move(plan), std::move(hash)};
-}
 
 SimulatedCluster::SimulatedCluster(const Cluster& cluster, GroundTruth& truth, const Scenario& scenario,
                                    std::int64_t steps, std::uint64_t seed)
@@ -56,7 +59,7 @@ std::optional<Event> SimulatedCluster::next_event() {
 }
 
 void SimulatedCluster::set_incumbent(const PlanText& plan) {
-  if (!plan.empty() && plan.hash != incumbent_.hash) incumbent_ = parsed(plan.json);
+  if (!plan.empty() && plan.hash != incumbent_.hash) incumbent_ = plan;
 }
 
 void SimulatedCluster::tell(std::int32_t rank, RankNews news) {
@@ -100,7 +103,7 @@ Status SimulatedCluster::launch(const LaunchOn& wanted) {
     step_ = wanted.fresh ? 0 : snapshot_;
     last_step_ = wanted.steps > 0 ? wanted.steps : job_steps_;
     epoch_ = wanted.epoch;
-    running_ = parsed(wanted.plan_json);
+    running_ = told(wanted.plan_json);
     steps_on_plan_ = preparations_ = 0;
     starts_ = launch_ == 1;
     const double load_ms = price_of(running_).state_bytes / scenario_.change.bytes_per_second * 1e3;
@@ -125,7 +128,7 @@ void SimulatedCluster::kill(const KillOn& wanted) {
 
 void SimulatedCluster::propose(const ProposePlan& proposed) {
   if (!alive_ || silent_) return;
-  proposals_[proposed.epoch] = {parsed(proposed.plan_json), -1};
+  proposals_[proposed.epoch] = {told(proposed.plan_json), -1};
   tell_all(RankAcknowledged{proposed.epoch, step_});
 }
 
@@ -203,7 +206,7 @@ void SimulatedCluster::run_step() {
   ran_.insert(running_.hash);
   ++step_;
   const double warmup = warm_up();
-  const double noise = noise_.factor(step_) * warmup;
+  const double noise = noise_.factor(step_, seconds_now()) * warmup;
   const bool timed = steps_on_plan_ >= kFirstTimed && steps_on_plan_ < kFirstTimed + kTimedSteps;
   if (timed) tell_passes(price, warmup);
   const double ms = price.ms * noise;
@@ -253,7 +256,7 @@ void SimulatedCluster::spend(double true_ms, double ms, double noise) {
 }
 
 double SimulatedCluster::probed_ms(double true_ms) {
-  return true_ms * std::exp(kProbeNoise * probe_noise_.normal());
+  return true_ms * std::exp(kProbeNoise * probe_noise_.normal()) * noise_.busy_factor(seconds_now());
 }
 
 DriftSettings SimulatedCluster::link_drift(const std::string& level, const std::string& node,
@@ -388,7 +391,18 @@ Status SimulatedCluster::return_nodes() {
   return {};
 }
 
-double StepNoise::factor(std::int64_t step) {
+double StepNoise::busy_factor(double seconds) {
+  if (settings_.busy_every_s <= 0) return 1;
+  const auto drawn = [this](double mean) { return -std::log(1 - of_others_.uniform()) * mean; };
+  if (busy_until_ < 0) busy_until_ = drawn(settings_.busy_every_s);
+  while (busy_until_ <= seconds) {
+    busy_ = !busy_;
+    busy_until_ += drawn(busy_ ? settings_.busy_s : settings_.busy_every_s);
+  }
+  return busy_ ? settings_.busy_slowdown : 1;
+}
+
+double StepNoise::factor(std::int64_t step, double seconds) {
   // Each step draws the same numbers whatever happens to it, so that runs of one seed stay comparable.
   const double shock = random_.normal();
   const double own = random_.normal();
@@ -399,7 +413,10 @@ double StepNoise::factor(std::int64_t step) {
   double factor = std::exp(drift_ + settings_.step * own);
   if (slow_rank < settings_.straggler) factor *= settings_.straggler_slowdown;
   if (settings_.outlier_every > 0 && step % settings_.outlier_every == 0) factor *= settings_.outlier_slowdown;
-  return factor;
+  if (settings_.tail > 0 && of_others_.uniform() < settings_.tail) {
+    factor *= std::min(kMostTail, std::pow(1 - of_others_.uniform(), -1 / kTailShape));
+  }
+  return factor * busy_factor(seconds);
 }
 
 double StepNoise::rank_factor(std::int32_t ranks) {

@@ -53,15 +53,17 @@ class SimulatedNodes {
   std::map<std::string, Nanoseconds> away_;  // until when
 };
 
-// How a step's time differs from the plan's true time: log-normal noise, slow drift of the machine, stragglers and
-// checkpoints.
+// How a step's time differs from the plan's true time: log-normal noise, slow drift of the machine, stragglers,
+// checkpoints, steps that something hits, and other work that comes and goes.
 class StepNoise {
  public:
   StepNoise(const NoiseSettings& settings, std::uint64_t seed)
-      : settings_(settings), random_(seed), of_ranks_(seed ^ 0x9a55e5) {}
+      : settings_(settings), random_(seed), of_ranks_(seed ^ 0x9a55e5), of_others_(seed ^ 0xb057) {}
 
   // What the true time of this step is multiplied by. Each step of the job asks once, in order.
-  [[nodiscard]] double factor(std::int64_t step);
+  [[nodiscard]] double factor(std::int64_t step, double seconds);
+  // By other work at that time, of steps and of probes. Times never go back.
+  [[nodiscard]] double busy_factor(double seconds);
   // What is multiplied to the time that one of so many ranks spent in its operators in the step that was last asked
   // for: the machine's drift, the rank's own noise, and now and then it is the slow one.
   [[nodiscard]] double rank_factor(std::int32_t ranks);
@@ -70,6 +72,9 @@ class StepNoise {
   NoiseSettings settings_;
   Random random_;
   Random of_ranks_;  // apart, so that steps are the same whoever is asked about
+  Random of_others_;
+  bool busy_ = false;
+  double busy_until_ = -1;  // or calm until then; less than 0: not drawn yet
   double drift_ = 0;
   bool begun_ = false;
 };
@@ -117,12 +122,8 @@ class SimulatedCluster {
   [[nodiscard]] Nanoseconds drifted_at() const { return drifted_at_; }
 
  private:
-  struct HashedPlan {
-    Plan plan;
-    std::string hash;
-  };
   struct Proposal {
-    HashedPlan plan;
+    PlanText plan;
     std::int64_t commit_step = -1;
   };
   [[nodiscard]] Status launch(const LaunchOn& launch);
@@ -142,6 +143,7 @@ class SimulatedCluster {
   [[nodiscard]] Status return_nodes();
   void stand_still(double ms);
   [[nodiscard]] double probed_ms(double true_ms);
+  [[nodiscard]] double seconds_now() const { return std::chrono::duration<double>(clock_.monotonic()).count(); }
   [[nodiscard]] DriftSettings link_drift(const std::string& level, const std::string& node,
                                          const std::string& peer) const;
   [[nodiscard]] Probe link_probe(const std::string& level, const std::string& node, const std::string& peer);
@@ -151,8 +153,7 @@ class SimulatedCluster {
   void tell(std::int32_t rank, RankNews news);
   void tell_all(const RankNews& news);
   [[nodiscard]] std::int32_t ranks() const { return nodes_.job().devices(); }
-  [[nodiscard]] const TruePrice& price_of(const HashedPlan& plan) { return truth_.price(plan.plan, plan.hash); }
-  [[nodiscard]] static HashedPlan parsed(const std::string& plan_json);
+  [[nodiscard]] const TruePrice& price_of(const PlanText& plan) { return truth_.price(tuned_plan(plan), plan.hash); }
 
   SimulatedNodes nodes_;
   GroundTruth& truth_;
@@ -165,7 +166,7 @@ class SimulatedCluster {
   TimeSpent spent_;
   std::size_t drift_next_ = 0;
   Nanoseconds drifted_at_{0};
-  HashedPlan incumbent_;
+  PlanText incumbent_;
 
   std::int64_t job_steps_ = 0;
   std::int64_t last_step_ = 0;
@@ -182,7 +183,7 @@ class SimulatedCluster {
   std::set<std::string> launched_on_;
   std::map<std::string, double> replacements_;  // of nodes that are away: the speed of what comes in their place
   std::uint64_t epoch_ = 0;
-  HashedPlan running_;
+  PlanText running_;
   std::int64_t steps_on_plan_ = 0;
   std::int64_t preparations_ = 0;  // of this launch; the last rank tells of them
   bool starts_ = false;            // no plan has been changed since the first launch

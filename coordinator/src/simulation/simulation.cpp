@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kTuner = "tuner";
 constexpr std::int64_t kStepsToNotice = 400;       // that steps may need to tell of a drift
+constexpr int kTimesLasting = 6;                   // as long as a change must last, on a busy machine
 constexpr int kLooksToNotice = 4;                  // that looks may need, where steps do not tell
 constexpr std::uint64_t kMostRounds = 50'000'000;  // of the loop: more is a machine that stands still
 constexpr std::size_t kStepsKept = 20'000;         // measured steps of the report
@@ -158,7 +159,7 @@ bool Simulation::past_drift() const {
   const bool waits = state().job.mode != JobMode::kObserve && !noticed.empty() && !noticed.back().handled;
   const Nanoseconds looks = recovers_ ? kLooksToNotice * state().job.trials.look_every : Nanoseconds{0};
   return !waits && cluster_.step() > last_drift_ + kStepsToNotice &&
-         cluster_.clock().monotonic() > cluster_.drifted_at() + looks;
+         cluster_.clock().monotonic() > cluster_.drifted_at() + looks + kTimesLasting * state().job.trials.lasting;
 }
 
 // As JobRun::offer_nodes. False where there was nothing to offer.
@@ -193,7 +194,7 @@ bool Simulation::over() const {
 Status Simulation::run_job() {
   take(tuning_->begin(now()));
   tuning_->set_calibration(input_.calibration_json);
-  feed(NodesReady{cluster_.nodes(), to_json(input_.cluster), input_.cluster.nodes.front().fingerprint});
+  feed(NodesReady{cluster_.nodes(), input_.cluster, input_.cluster.nodes.front().fingerprint});
   for (std::uint64_t round = 0; !over(); ++round) {
     if (round > kMostRounds)
       return unavailable("the simulated job stands still in phase " + std::string(to_string(state().phase)) +
@@ -221,7 +222,8 @@ Result<SimulationOutcome> Simulation::run() {
   if (state().phase == Phase::kFailed) return no("the simulated job failed: " + state().failure);
   if (state().doing == Doing::kHalted) return no("the simulated job was halted: " + state().failure);
   TRIMTAB_TRY(const TrueBest best, true_best(input_, truth_, state()));
-  outcome_.simulation_json = verdict_.json(input_, state(), cluster_.spent(), best);
+  outcome_.verdict = verdict_.judge(state(), cluster_.spent(), best);
+  outcome_.simulation_json = verdict_.json(outcome_.verdict, input_, state(), best);
   outcome_.report_json = report_json(state(), "", measured_);
   return outcome_;
 }

@@ -25,14 +25,14 @@ struct Setting {
 Result<Setting> read(const SearchTask& task) {
   Setting setting;
   TRIMTAB_TRY(setting.model, parse_model(task.model_json, "the model"));
-  TRIMTAB_TRY(setting.cluster, parse_cluster(task.cluster_json, "the cluster"));
+  TRIMTAB_TRY(setting.cluster, task.cluster.needed("the cluster"));
   setting.initial = tuner::usual_guess(setting.model, setting.cluster, task.knobs);
-  if (!task.initial_plan_json.empty()) {
-    TRIMTAB_TRY(setting.initial, parse_plan(task.initial_plan_json, "the initial plan"));
+  if (!task.initial.empty()) {
+    TRIMTAB_TRY(setting.initial, task.initial.needed("the initial plan"));
   }
   setting.incumbent = setting.initial;
-  if (!task.incumbent_json.empty()) {
-    TRIMTAB_TRY(setting.incumbent, parse_plan(task.incumbent_json, "the incumbent"));
+  if (!task.incumbent.empty()) {
+    TRIMTAB_TRY(setting.incumbent, task.incumbent.needed("the incumbent"));
   }
   TRIMTAB_TRY(tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, task.costs, {true}));
   setting.cost_model.emplace(std::move(table));
@@ -135,8 +135,9 @@ bool usable(const Plan& plan, const Setting& setting, const SearchTask& task) {
 }
 
 PricedPlan candidate(const Plan& plan, double ms) {
-  const std::string hash = semantic_hash(plan);
-  return {{to_json(plan), hash}, hash, {ms, ms, ms, ms, true}, "{}"};
+  PlanText text(plan);
+  std::string hash = text.hash;
+  return {std::move(text), std::move(hash), {ms, ms, ms, ms, true}, "{}"};
 }
 
 SearchReply reply_of(const Setting& setting, const SearchTask& task, const std::vector<Plan>& plans,
@@ -372,9 +373,11 @@ std::vector<Plan> plain_plans(const Model& model, const Cluster& cluster, const 
 
 Result<std::string> initial_plan(const SimulationInput& input, GroundTruth& truth) {
   if (!input.job.initial_plan_json.empty()) {
-    const auto plan = parse_plan(input.job.initial_plan_json, "the job's initial plan");
+    const PlanText text(input.job.initial_plan_json, "");
+    const Plan* const plan = text.said();
     // A plan that breaks a rule is the tuning machine's to refuse.
-    if (!plan.ok() || !tuner::validate(*plan, input.model, input.cluster).empty()) return input.job.initial_plan_json;
+    if (plan == nullptr || !tuner::validate(*plan, input.model, input.cluster).empty())
+      return input.job.initial_plan_json;
     const Prediction prediction = truth.cost_model().evaluate(*plan);
     if (prediction.priced()) return input.job.initial_plan_json;
     return bad_input("the job's initial plan is not priced, so nothing can be simulated: " +

@@ -24,10 +24,10 @@ void consider(const Plan& plan, GroundTruth& truth, TrueBest& best) {
 
 // Those that are for the devices that there are.
 void consider_met(const TuningState& state, GroundTruth& truth, TrueBest& best) {
-  best = {truth.price(tuned_plan(state.incumbent.json)).ms, state.incumbent.json};
-  consider(tuned_plan(state.initial.json), truth, best);
+  best = {truth.price(tuned_plan(state.incumbent)).ms, state.incumbent.json};
+  consider(tuned_plan(state.initial), truth, best);
   for (const Trial& trial : state.trials) {
-    if (trial.id > state.trials_before_resize) consider(tuned_plan(trial.plan.json), truth, best);
+    if (trial.id > state.trials_before_resize) consider(tuned_plan(trial.plan), truth, best);
   }
 }
 
@@ -62,38 +62,26 @@ const PlanText* plan_of(const std::string& hash, const TuningState& state) {
   return trial == state.trials.end() ? nullptr : &trial->plan;
 }
 
-struct TrialCounts {
-  int adoptions = 0;
-  int false_adoptions = 0;
-  int worse = 0;
-  int measured = 0;
-  int covered = 0;
-  int ratios_covered = 0;
-  int too_big = 0;
-  int to_goal = -1;  // the trial by which the incumbent was within kGoal; 0 = it was at the start, -1 = never
-  std::int64_t steps = 0;
-};
-
-TrialCounts counted(const std::vector<JudgedTrial>& trials, double best_ms, bool good_at_start) {
-  TrialCounts counts;
-  if (good_at_start) counts.to_goal = 0;
+void count(const std::vector<JudgedTrial>& trials, SimulationVerdict& verdict) {
+  const double goal_ms = kGoal * verdict.best_true_ms;
+  if (verdict.initial_true_ms <= goal_ms) verdict.trials_to_goal = 0;
+  verdict.trials = trials.size();
   for (const JudgedTrial& one : trials) {
     const Trial& trial = one.trial;
     const bool adopted = trial.state == TrialState::kAdopted;
-    counts.steps += trial.steps;
-    counts.adoptions += adopted ? 1 : 0;
-    counts.false_adoptions += adopted && one.truly_worse() ? 1 : 0;
-    counts.too_big += trial.reason.text() == "out_of_memory" ? 1 : 0;
-    if (counts.to_goal < 0 && one.best_so_far_ms <= kGoal * best_ms) counts.to_goal = trial.id;
+    verdict.trial_steps += trial.steps;
+    verdict.adoptions += adopted ? 1 : 0;
+    verdict.false_adoptions += adopted && one.truly_worse() ? 1 : 0;
+    verdict.out_of_memory_trials += trial.reason.text() == "out_of_memory" ? 1 : 0;
+    if (verdict.trials_to_goal < 0 && one.best_so_far_ms <= goal_ms) verdict.trials_to_goal = trial.id;
     if (trial.measured.steps == 0) continue;
-    ++counts.measured;
-    counts.worse += one.truly_worse() ? 1 : 0;
+    ++verdict.measured_trials;
+    verdict.truly_worse_trials += one.truly_worse() ? 1 : 0;
     const bool covered = trial.predicted.low_ms <= one.true_ms && one.true_ms <= trial.predicted.high_ms;
-    counts.covered += covered ? 1 : 0;
+    verdict.predictions_covered += covered ? 1 : 0;
     const double ratio = one.incumbent_true_ms / one.true_ms;
-    counts.ratios_covered += trial.ratio.low <= ratio && ratio <= trial.ratio.high ? 1 : 0;
+    verdict.ratios_covered += trial.ratio.low <= ratio && ratio <= trial.ratio.high ? 1 : 0;
   }
-  return counts;
 }
 
 }  // namespace
@@ -117,7 +105,7 @@ void Verdict::first_answer(const SearchReply& reply) {
   const auto best = std::min_element(
       reply.candidates.begin(), reply.candidates.end(),
       [](const PricedPlan& a, const PricedPlan& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
-  if (best != reply.candidates.end()) model_alone_ = truth_.price(tuned_plan(best->plan.json));
+  if (best != reply.candidates.end()) model_alone_ = truth_.price(tuned_plan(best->plan));
 }
 
 // What was noticed of the cluster's changes, and how far from the best the plan is that ran then, on the cluster as it
@@ -136,18 +124,28 @@ nlohmann::json Verdict::changes_json(const TuningState& state, double best_ms) c
   return changes;
 }
 
-std::string Verdict::json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
+SimulationVerdict Verdict::judge(const TuningState& state, const TimeSpent& spent, const TrueBest& known) const {
+  SimulationVerdict verdict;
+  verdict.truth = truth_.factors();
+  verdict.initial_true_ms = true_ms(state.initial);
+  verdict.adopted_true_ms = true_ms(state.incumbent);
+  verdict.best_true_ms = known.ms;
+  verdict.regret = verdict.adopted_true_ms / known.ms - 1;
+  count(trials_, verdict);
+  const auto steps_left = static_cast<double>(std::max<std::int64_t>(state.job.steps - state.step, 0));
+  const double job_ms = spent.steps_ms + spent.changes_ms + steps_left * verdict.adopted_true_ms;
+  const double overhead_ms = overhead_of(spent);
+  verdict.job_hours = job_ms / 3.6e6;
+  verdict.overhead_share = job_ms > 0 ? overhead_ms / job_ms : 0;
+  verdict.overhead_device_hours = overhead_ms / 3.6e6 * static_cast<double>(state.job.world_size);
+  return verdict;
+}
+
+std::string Verdict::json(const SimulationVerdict& verdict, const SimulationInput& input, const TuningState& state,
                           const TrueBest& known) const {
-  const double adopted_ms = true_ms(state.incumbent);
-  const double best = known.ms;
-  const TrialCounts counts = counted(trials_, best, true_ms(state.initial) <= kGoal * best);
   auto trials = nlohmann::json::array();
   for (const JudgedTrial& one : trials_) trials.push_back(trial_json(one));
-  const double rest_ms = static_cast<double>(std::max<std::int64_t>(state.job.steps - state.step, 0)) * adopted_ms;
-  const double job_ms = spent.steps_ms + spent.changes_ms + rest_ms;
-  const double overhead_ms = overhead_of(spent);
-  const auto devices = static_cast<double>(state.job.world_size);
-  const TrueFactors& factors = truth_.factors();
+  const TrueFactors& factors = verdict.truth;
   nlohmann::json document = {{"schema", "trimtab.simulation/1"},
                              {"seed", input.seed},
                              {"planner", input.planner},
@@ -161,34 +159,34 @@ std::string Verdict::json(const SimulationInput& input, const TuningState& state
                              {"failure", state.failure},
                              {"conclusion", state.conclusion},
                              {"drifts", state.hardware.drifts.size()},
-                             {"changes", changes_json(state, best)},
+                             {"changes", changes_json(state, known.ms)},
                              {"resizes", state.elastic.resizes.size()},
                              {"devices_left", state.world_size()},
-                             {"best_true_ms", best},
+                             {"best_true_ms", verdict.best_true_ms},
                              {"best_of_costs_ms", known.of_costs_ms},
                              {"lower_bound_of_costs_ms", known.lower_bound_ms},
-                             {"initial_true_ms", true_ms(state.initial)},
-                             {"adopted_true_ms", adopted_ms},
-                             {"regret", adopted_ms / best - 1},
-                             {"gain", true_ms(state.initial) / adopted_ms},
+                             {"initial_true_ms", verdict.initial_true_ms},
+                             {"adopted_true_ms", verdict.adopted_true_ms},
+                             {"regret", verdict.regret},
+                             {"gain", verdict.initial_true_ms / verdict.adopted_true_ms},
                              {"trials", trials},
-                             {"trials_to_2_percent", counts.to_goal},
-                             {"trial_steps", counts.steps},
-                             {"adoptions", counts.adoptions},
-                             {"false_adoptions", counts.false_adoptions},
-                             {"truly_worse_trials", counts.worse},
-                             {"out_of_memory_trials", counts.too_big},
-                             {"measured_trials", counts.measured},
-                             {"predictions_covered", counts.covered},
-                             {"ratios_covered", counts.ratios_covered},
-                             {"job_hours", job_ms / 3.6e6},
-                             {"overhead_share", job_ms > 0 ? overhead_ms / job_ms : 0},
-                             {"overhead_device_hours", overhead_ms / 3.6e6 * devices},
+                             {"trials_to_2_percent", verdict.trials_to_goal},
+                             {"trial_steps", verdict.trial_steps},
+                             {"adoptions", verdict.adoptions},
+                             {"false_adoptions", verdict.false_adoptions},
+                             {"truly_worse_trials", verdict.truly_worse_trials},
+                             {"out_of_memory_trials", verdict.out_of_memory_trials},
+                             {"measured_trials", verdict.measured_trials},
+                             {"predictions_covered", verdict.predictions_covered},
+                             {"ratios_covered", verdict.ratios_covered},
+                             {"job_hours", verdict.job_hours},
+                             {"overhead_share", verdict.overhead_share},
+                             {"overhead_device_hours", verdict.overhead_device_hours},
                              {"evaluations", state.search.evaluations},
                              {"best_plan", nlohmann::json::parse(known.plan_json, nullptr, false)}};
   if (model_alone_) {
     document["model_alone"] = {
-        {"true_ms", model_alone_->ms}, {"fits", model_alone_->fits}, {"regret", model_alone_->ms / best - 1}};
+        {"true_ms", model_alone_->ms}, {"fits", model_alone_->fits}, {"regret", model_alone_->ms / known.ms - 1}};
   }
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

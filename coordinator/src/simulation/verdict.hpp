@@ -43,12 +43,14 @@ class Verdict {
   // The search's first answer: what the model alone would have run.
   void first_answer(const SearchReply& reply);
 
-  [[nodiscard]] std::string json(const SimulationInput& input, const TuningState& state, const TimeSpent& spent,
-                                 const TrueBest& known) const;
+  [[nodiscard]] SimulationVerdict judge(const TuningState& state, const TimeSpent& spent, const TrueBest& known) const;
+  // With each trial beside the truth.
+  [[nodiscard]] std::string json(const SimulationVerdict& verdict, const SimulationInput& input,
+                                 const TuningState& state, const TrueBest& known) const;
 
  private:
   [[nodiscard]] nlohmann::json changes_json(const TuningState& state, double best_ms) const;
-  [[nodiscard]] double true_ms(const PlanText& plan) const { return truth_.price(tuned_plan(plan.json)).ms; }
+  [[nodiscard]] double true_ms(const PlanText& plan) const { return truth_.price(tuned_plan(plan), plan.hash).ms; }
 
   GroundTruth& truth_;
   std::vector<JudgedTrial> trials_;

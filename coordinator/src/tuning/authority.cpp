@@ -1,4 +1,4 @@
-// What a person may forbid: a frozen job and a thrown kill switch keep the ranks on the incumbent.
+// What a person may forbid: a frozen job, a thrown kill switch and the site's policy keep the ranks on the incumbent.
 
 #include <utility>
 
@@ -9,6 +9,7 @@ namespace trimtab::coordinator {
 std::string View::held_by() const {
   if (state.watched) return "";  // nobody steers it
   if (state.frozen) return "frozen";
+  if (!beyond_site.empty()) return beyond_site;
   for (const NodeShare& share : state.nodes) {
     if (kill_switches.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
   }
@@ -28,6 +29,7 @@ bool View::may_retune() const {
 Next Tuning::on(const KillSwitches& thrown) {
   const std::string before = m_.view.held_by();
   m_.kill_switches = thrown.nodes;
+  m_.beyond_site = thrown.site;
   const std::string now = m_.view.held_by();
   if (before == now) return {};
   if (now.empty()) return release();
@@ -47,6 +49,19 @@ Next Tuning::hold(const Reason& reason) {
   // A launch is the incumbent's, and no comparison begins after it while this holds.
   const bool compares = m_.state.phase == Phase::kComparing && m_.state.doing != Doing::kLaunching;
   return {compares ? Next::kRollBack : Next::kNothing};
+}
+
+// A person wants the plan back that the job began with, for good: `unfreeze` alone lets plans change again.
+Next Tuning::keep_own_plan() {
+  TuningState& state = m_.state;
+  const std::string before = state.incumbent.hash;
+  const Next held = std::exchange(state.frozen, true) ? Next{} : hold(FailureReason::kFrozen);
+  if (state.initial.empty() || !m_.return_to_initial()) return held;
+  // One that awaits approval: it was to be measured beside what is left now.
+  if (state.has_trial()) m_.fail_trial(FailureReason::kFrozen, "the plan that the job began with is wanted", false);
+  m_.out.decide("go back to the plan that the job began with", "a person wants it, instead of " + before);
+  m_.out.note("plan", "the job goes back to the plan that it began with, and keeps it", state.initial.json);
+  return {steers_ranks(state.phase) && state.doing != Doing::kHalted ? Next::kRollBack : Next::kNothing};
 }
 
 // Of two reasons the last is gone.

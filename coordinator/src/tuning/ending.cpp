@@ -3,9 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "tuning/trial/gains.hpp"
 #include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
+namespace {
+
+// What trials have measured, where no comparison at the end says it.
+void note_gain(const TuningState& state, Outcome& out) {
+  const auto gain = told_gain(state);
+  if (!gain || gain->by == api::GainBy::kComparison) return;
+  const std::string until =
+      gain->until_step ? ", until the machine changed at step " + std::to_string(*gain->until_step) : "";
+  out.note("result", gain->is_kept()
+                         ? "the adopted plan is " + words(*gain) + until + "; there was no comparison at the end"
+                         : "no plan is kept that trials have tried; the best was " + words(*gain));
+}
+
+}  // namespace
 
 Next Tuning::finish_trials(const std::string& why, bool searched) {
   TuningState& state = m_.state;
@@ -29,6 +44,7 @@ Next Tuning::end_tuning() {
   TuningState& state = m_.state;
   state.tuned_wall_ns = m_.now.wall.count();
   m_.overhead.leave_comparison(state.phase == Phase::kComparing);
+  note_gain(state, m_.out);
   enter(Phase::kTraining);
   if (state.job.trials.stop_after) return stop_ranks();
   state.loss_note = "not compared: the tuned job trains on (trials.after = \"continue\")";
@@ -88,6 +104,7 @@ Next Tuning::ranks_ended() {
     if (trying_.waits()) state.conclusion += ": it wrote no checkpoint after which a trial could have stopped it";
     state.tuned_wall_ns = m_.now.wall.count();
     m_.out.note("warning", state.conclusion);
+    note_gain(state, m_.out);
   }
   return begin_untuned();
 }
@@ -113,6 +130,7 @@ Next Tuning::fail(const std::string& why) {
 Next Tuning::end(Phase phase) {
   TuningState& state = m_.state;
   state.finished_wall_ns = m_.now.wall.count();
+  if (state.tuned_wall_ns == 0) note_gain(state, m_.out);
   if (phase == Phase::kFinished && state.tuned_wall_ns == 0) state.tuned_wall_ns = state.finished_wall_ns;
   if (phase == Phase::kStopped) state.loss_note = "not compared: the job was stopped";
   if (phase == Phase::kFailed) {

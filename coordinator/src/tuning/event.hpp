@@ -16,6 +16,7 @@
 #include "tuning/hardware/diagnosis.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/launch/submission.hpp"
+#include "tuning/search/near_state.hpp"
 #include "tuning/search/planning.hpp"
 
 namespace trimtab::coordinator {
@@ -42,7 +43,7 @@ struct Tick {};
 // Enough devices are there.
 struct NodesReady {
   std::vector<NodeShare> nodes;
-  std::string cluster_json;
+  ClusterText cluster;
   std::string fingerprint;  // hash, of what costs are measured on: the first node's
 };
 
@@ -51,6 +52,7 @@ struct CommandFinished {
   bool ok = true;
   std::string error;
   std::string output;
+  bool killed = false;  // a process of it was ended by a signal from outside
 };
 struct CommandMoved {
   std::string tag;
@@ -69,6 +71,7 @@ struct CostsCounted {
   std::string error;                        // the model does not parse, the database does not answer
   // By node of another fingerprint: how fast it computes beside what the costs are of, by its own.
   std::map<std::string, double> speeds = {};
+  NearCounted near = {};
 };
 
 struct SearchFinished {
@@ -184,19 +187,21 @@ struct NodeBack {
 // There are nodes beyond the job's, which could be its ranks' again: how it would be placed on all of them.
 struct NodesOffered {
   std::vector<NodeShare> nodes;  // the job's first, as they are
-  std::string cluster_json;
+  ClusterText cluster;
   std::string joined;                           // the others' names
   std::map<std::int32_t, double> slow_devices;  // of the others, beside the job's own
   std::string remark;
   std::string refusal;  // why the job cannot run on them; empty = it can
 };
 
-// The nodes, of all there are, whose kill switch is thrown.
+// The nodes, of all there are, whose kill switch is thrown; and what holds the job besides.
 struct KillSwitches {
   std::set<std::string> nodes;
+  std::string site = {};  // what it asks for beyond the site's policy, in words; empty = nothing
 };
 
-enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume };
+// kOwnPlan: the job goes back to the plan that it began with, and is frozen.
+enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume, kOwnPlan };
 
 using Event =
     std::variant<Tick, NodesReady, CommandFinished, CommandMoved, CostsCounted, SearchFinished, HardwareProbed,

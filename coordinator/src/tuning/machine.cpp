@@ -12,7 +12,9 @@ void forget_gain_of(std::int32_t trial, TuningState& state) {
   state.compared = state.retuned_compared = false;
   const auto ended =
       std::ranges::find_if(state.hardware.drifts, [trial](const Drift& one) { return one.trials_before >= trial; });
-  if (ended != state.hardware.drifts.end()) ended->gained_before = {};
+  if (ended == state.hardware.drifts.end()) return;
+  ended->gained_before = {};
+  ended->gained_in.clear();
 }
 
 }  // namespace
@@ -69,6 +71,18 @@ bool Machine::give_back_incumbent(const Reason& reason, const std::string& messa
              reason.text() + ": " + message);
   out.note("warning", "the adopted plan of trial " + std::to_string(failed->id) + " failed (" + reason.text() +
                           ") and is left for the one before it: " + message);
+  out.changed = true;
+  return true;
+}
+
+bool Machine::return_to_initial() {
+  if (state.incumbent.hash == state.initial.hash) return false;
+  state.replaced.clear();
+  state.compared = state.retuned_compared = false;
+  state.incumbent = state.initial;
+  state.incumbent_predicted = state.initial_predicted;
+  state.incumbent_measured = state.initial_measured;
+  hardware.forget_steps();
   out.changed = true;
   return true;
 }

@@ -39,6 +39,8 @@ struct Machine {
   void fail_trial(const Reason& reason, const std::string& message, bool blame_candidate);
   // The adopted plan is left for the one before it. False when the incumbent was never adopted: there is none.
   [[nodiscard]] bool give_back_incumbent(const Reason& reason, const std::string& message);
+  // The incumbent is the plan that the job began with, or with its present nodes. False when it was already.
+  [[nodiscard]] bool return_to_initial();
   // What was measured, and is ready, was of other nodes or other hardware. The plan is the one to begin from.
   void begin_anew(const PlanText& plan, const Predicted& predicted);
   void request_search();
@@ -51,10 +53,11 @@ struct Machine {
   std::set<std::string> lost;           // nodes that are away
   Nanoseconds lost_at{0};               // when the last of them was lost
   std::set<std::string> kill_switches;  // of the cluster
+  std::string beyond_site;              // what the job asks for and the site does not allow
   CurrentActivity activity{state.doing};
   RunningPlan running{state};
   SearchRequests searches{state.search};
-  const View view{state, now, running, lost, kill_switches};
+  const View view{state, now, running, lost, kill_switches, beyond_site};
   Commands commands{state.outstanding, view, out};
   Profiling profiling{state.profiling, view, commands, out};
   Checkpoints checkpoints{state.stops, view, out};

@@ -8,6 +8,20 @@
 
 namespace trimtab::coordinator {
 
+namespace {
+
+// Of the first search.
+void warn_of(const SearchReply& reply, Outcome& out) {
+  if (!reply.initial.predicted.priced()) {
+    out.note("warning", "the initial plan is not priced: costs that it needs are missing");
+  } else if (!reply.initial.predicted.feasible) {
+    out.note("warning", "the initial plan is predicted not to fit into memory");
+  }
+  if (reply.candidates.empty()) out.note("warning", "the search found no plan that fits: " + reply.infeasible);
+}
+
+}  // namespace
+
 void Tuning::enter(Phase phase) {
   m_.state.phase = phase;
   m_.activity.become(Doing::kNothing);
@@ -23,7 +37,7 @@ Next Tuning::on(const NodesReady& ready) {
   TuningState& state = m_.state;
   if (state.phase != Phase::kWaiting) return {};
   state.nodes = ready.nodes;
-  state.cluster_json = ready.cluster_json;
+  state.cluster = ready.cluster;
   state.fingerprint = ready.fingerprint;
   if (state.has_no_plan()) {  // Nothing is priced or tried: the job runs as its owner wrote it.
     state.initial = state.incumbent = {"", std::string(kAsLaunched)};
@@ -32,6 +46,11 @@ Next Tuning::on(const NodesReady& ready) {
     return {};
   }
   m_.hardware.find_other_hardware();
+  if (tries_own_knobs_alone(state.job)) {  // Nothing prices them, so nothing is measured for that.
+    enter(Phase::kSearching);
+    m_.request_search();
+    return {};
+  }
   if (!state.job.model_json.empty()) {
     state.model_json = state.job.model_json;
     return {Next::kProfile};
@@ -102,12 +121,8 @@ Next Tuning::first_search_finished(const SearchReply& reply) {
   state.initial = state.incumbent = reply.initial.plan;
   state.initial_predicted = state.incumbent_predicted = reply.initial.predicted;
   state.explanation = reply.explanation;
-  if (!reply.initial.predicted.priced()) {
-    m_.out.note("warning", "the initial plan is not priced: costs that it needs are missing");
-  } else if (!reply.initial.predicted.feasible) {
-    m_.out.note("warning", "the initial plan is predicted not to fit into memory");
-  }
-  if (reply.candidates.empty()) m_.out.note("warning", "the search found no plan that fits: " + reply.infeasible);
+  // What has own knobs alone has no price, and no candidates before it is measured.
+  if (!tries_own_knobs_alone(state.job)) warn_of(reply, m_.out);
   m_.trials.add_convergence(0);
   enter(Phase::kLaunching);
   launch_.launch(state.initial, "", true, 0);

@@ -34,6 +34,9 @@ struct LossAt {
   std::string samples;
 };
 
+// Losses of a run's first steps that are kept, however many are to be compared.
+inline constexpr std::int32_t kLossesKept = 10'000;
+
 struct TuningState : LaunchState, TrialRecords {
   Job job;
   bool watched = false;      // its user launched it: it is never started, steered or ended
@@ -52,7 +55,7 @@ struct TuningState : LaunchState, TrialRecords {
   std::int64_t finished_wall_ns = 0;
 
   std::vector<NodeShare> nodes;
-  std::string cluster_json;
+  ClusterText cluster;
   std::string fingerprint;
   std::string model_json;
 

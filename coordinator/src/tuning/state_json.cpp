@@ -10,14 +10,61 @@ namespace trimtab {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTerms, computation_ms, collectives_ms, gradients_ms, transfers_ms, idle_ms)
 
+namespace tuner {
+
+template <typename Enum>
+static Enum near_name(const nlohmann::json& from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (to_string(static_cast<Enum>(i)) == from.get<std::string>()) return static_cast<Enum>(i);
+  }
+  throw std::runtime_error("unknown name " + from.dump());
+}
+
+static void to_json(nlohmann::json& to, const NearFinding& finding) {
+  to = {{"of", to_string(finding.of)},
+        {"verdict", to_string(finding.verdict)},
+        {"factor", finding.factor},
+        {"doubt", finding.doubt},
+        {"probes", finding.probes}};
+}
+
+static void from_json(const nlohmann::json& from, NearFinding& finding) {
+  finding.of = near_name<NearClass>(from.at("of"), kNearClasses);
+  finding.verdict = near_name<NearVerdict>(from.at("verdict"), kNearVerdicts);
+  from.at("factor").get_to(finding.factor);
+  from.at("doubt").get_to(finding.doubt);
+  from.at("probes").get_to(finding.probes);
+}
+
+}  // namespace tuner
+
 }  // namespace trimtab
 
 namespace trimtab::coordinator {
 
 using nlohmann::json;
 
+// Texts are read here, once.
+static void to_json(json& to, const PlanText& plan) {
+  to = {{"json", plan.json}, {"hash", plan.hash}};
+}
+
+static void from_json(const json& from, PlanText& plan) {
+  plan = PlanText(from.at("json").get<std::string>(), from.at("hash").get<std::string>());
+}
+
+static void to_json(json& to, const ClusterText& cluster) {
+  to = cluster.json;
+}
+
+static void from_json(const json& from, ClusterText& cluster) {
+  cluster = ClusterText(from.get<std::string>());
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NearFound, fingerprint, differences, doubt)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(NearState, decided, counted, hardware, found, probes, requests_done,
+                                                taken_over, findings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeShare, node, first_rank, ranks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanText, json, hash)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Predicted, raw_ms, mean_ms, low_ms, high_ms, feasible)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, mean_ms, low_ms, high_ms, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ratio, ratio, low, high)
@@ -33,12 +80,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredPlan, plan, measured_ms,
                                                 pass_steps, terms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
                                                 by_look, during, handled, links, devices, what, stale, trials_before,
-                                                kept, gained_before)
+                                                kept, gained_before, gained_in, confidence)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark, shared_ms,
                                                 shared_spread, used, round_trip_ms, shortest, longest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spare, plan, predicted, cluster_json)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome, trials_before)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Before, nodes, cluster_json, ranks, plan, predicted, measured, slow_devices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Convergence, seconds, evaluations, trial, best_measured_ms, best_predicted_ms)
@@ -65,6 +110,36 @@ Enum named(std::optional<Enum> found, const json& from) {
 }
 
 }  // namespace
+
+static void to_json(json& to, const Spare& spare) {
+  to = {{"plan", spare.plan}, {"predicted", spare.predicted}, {"cluster_json", spare.cluster}};
+}
+
+static void from_json(const json& from, Spare& spare) {
+  from.at("plan").get_to(spare.plan);
+  from.at("predicted").get_to(spare.predicted);
+  from.at("cluster_json").get_to(spare.cluster);
+}
+
+static void to_json(json& to, const Before& before) {
+  to = {{"nodes", before.nodes},
+        {"cluster_json", before.cluster},
+        {"ranks", before.ranks},
+        {"plan", before.plan},
+        {"predicted", before.predicted},
+        {"measured", before.measured},
+        {"slow_devices", before.slow_devices}};
+}
+
+static void from_json(const json& from, Before& before) {
+  from.at("nodes").get_to(before.nodes);
+  from.at("cluster_json").get_to(before.cluster);
+  from.at("ranks").get_to(before.ranks);
+  from.at("plan").get_to(before.plan);
+  from.at("predicted").get_to(before.predicted);
+  from.at("measured").get_to(before.measured);
+  from.at("slow_devices").get_to(before.slow_devices);
+}
 
 static void to_json(json& to, const OutstandingCommand& command) {
   to = {{"tag", command.tag.text}, {"node", command.node}, {"kind", command.kind}};
@@ -132,7 +207,7 @@ void each_field(State& s, const Visit& visit) {
   visit("tuned_wall_ns", s.tuned_wall_ns);
   visit("finished_wall_ns", s.finished_wall_ns);
   visit("nodes", s.nodes);
-  visit("cluster_json", s.cluster_json);
+  visit("cluster_json", s.cluster);
   visit("fingerprint", s.fingerprint);
   visit("model_json", s.model_json);
   visit("requests", s.profiling.requests);
@@ -239,6 +314,11 @@ void each_later_field(State& s, const Visit& visit) {
   visit("stops_refused", s.stops.refused);
 }
 
+// Few jobs meet near hardware.
+bool is_told(const NearState& near) {
+  return !near.found.fingerprint.empty() || !near.findings.empty() || near.requests_done > 0;
+}
+
 }  // namespace
 
 std::string to_json(const std::vector<Probe>& probes) {
@@ -263,6 +343,7 @@ std::string to_json(const TuningState& state) {
   each_result(state, write);
   each_later_field(state, write);
   if (state.watched) document["watched"] = true;
+  if (is_told(state.profiling.near)) document["near"] = state.profiling.near;
   // A person's text or a rank's last output need not be UTF-8.
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -281,6 +362,7 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
       if (document.contains(name)) document.at(name).get_to(field);
     });
     state.watched = document.value("watched", false);
+    if (document.contains("near")) document.at("near").get_to(state.profiling.near);
     if (!document.contains("trained_ms")) {
       state.spent.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
     }

@@ -314,6 +314,8 @@ Next Tuning::on(Order order) {
       return std::exchange(state.frozen, false) ? release() : Next{};
     case Order::kStop:
       return user_stop();
+    case Order::kOwnPlan:
+      return keep_own_plan();
     case Order::kResume:
       return launch_.resume_halted() ? launch_incumbent() : Next{};
   }

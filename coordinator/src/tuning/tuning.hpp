@@ -13,6 +13,7 @@
 // Single-threaded. Sources: tuning.cpp (events), phases.cpp (preparation, and where phases go on), ending.cpp,
 // authority.cpp, invariants.cpp.
 
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -53,9 +54,12 @@ class Tuning {
   }
   // What earlier jobs learnt on this hardware: those of this name, else the latest of any. Call before NodesReady, and
   // again once benchmarks have told whose costs the job's are, before the first search.
-  void set_calibration(const std::string& json) {
-    m_.state.calibration_json = m_.state.earlier_calibration_json = json;
+  void set_calibration(const std::string& document) {
+    m_.state.calibration_json = m_.state.earlier_calibration_json = document;
   }
+
+  // By which what is over is made small. Nothing is handled any more.
+  void change_what_is_over(const std::function<void(TuningState&)>& change) { change(m_.state); }
 
   [[nodiscard]] bool take_transition() { return std::exchange(m_.out.changed, false); }
   [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(m_.out.notes, {}); }
@@ -71,6 +75,7 @@ class Tuning {
   [[nodiscard]] std::string held_by() const { return m_.view.held_by(); }
   [[nodiscard]] const std::string& log_of_rank_0() const { return launch_.log_of_rank_0(); }
   [[nodiscard]] const std::set<std::string>& kill_switches() const { return m_.kill_switches; }
+  [[nodiscard]] const std::string& beyond_site() const { return m_.beyond_site; }
 
  private:
   // tuning.cpp
@@ -106,6 +111,7 @@ class Tuning {
   // authority.cpp
   [[nodiscard]] Next on(const KillSwitches&);
   [[nodiscard]] Next hold(const Reason& reason);
+  [[nodiscard]] Next keep_own_plan();
   [[nodiscard]] Next release();
 
   // ending.cpp

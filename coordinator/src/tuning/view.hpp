@@ -16,8 +16,10 @@ struct View {
   const RunningPlan& running;
   const std::set<std::string>& lost;           // nodes that are away
   const std::set<std::string>& kill_switches;  // nodes of the cluster whose switch is thrown
+  const std::string& beyond_site;              // what the job asks for beyond the site's policy; empty = nothing
 
-  // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
+  // Why the ranks stay on the incumbent, whatever is found: frozen, the site's policy, or a node's kill switch. Empty =
+  // they need not.
   [[nodiscard]] std::string held_by() const;
   [[nodiscard]] bool held() const { return !held_by().empty(); }
   // Nothing is under way: the job trains on, or trains while somebody is asked whether to try a plan.

@@ -25,6 +25,7 @@ struct PeerIdentity {
   Nanoseconds expires{0};               // since the Unix epoch
   // Of a node: "*" is everybody's; nothing where the certificate does not say. Not checked: compare it, no more.
   std::optional<std::string> tenant = {};
+  std::string serial = {};  // hexadecimal
 };
 
 // PEM.

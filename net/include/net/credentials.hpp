@@ -4,6 +4,8 @@
 // that are read again without a restart. TLS 1.3 only; no session is resumed, so each connection is verified anew.
 // Used on one thread (the loop's).
 
+#include <unistd.h>
+
 #include <memory>
 
 #include "net/certificates.hpp"
@@ -22,8 +24,11 @@ struct CredentialFiles {
 class Credentials final {
  public:
   // The error names the file and what is wrong with it: unreadable, no PEM, a key of another certificate, a key that
-  // everybody can read, expired, not signed by that authority. `now` is the wall clock.
-  [[nodiscard]] static Result<std::shared_ptr<Credentials>> load(const CredentialFiles& files, Nanoseconds now);
+  // everybody can read, an authority that somebody else may write (net/granting_file.hpp), expired, not signed by that
+  // authority. `now` is the wall clock. `user` is the one that reads the files: another one than this process's where
+  // somebody looks at them in a daemon's place.
+  [[nodiscard]] static Result<std::shared_ptr<Credentials>> load(const CredentialFiles& files, Nanoseconds now,
+                                                                 uid_t user = ::geteuid());
   ~Credentials();
 
   // Reads the files again where one of them has changed, or in any case. True: the next connection uses the new ones.

@@ -43,6 +43,8 @@ class Link final {
   bool send(std::string frame);
   // What waits to be sent; 0 when not open.
   [[nodiscard]] std::size_t queued_bytes() const;
+  // Credentials have been read again: ends the connection where the server's certificate is not accepted any more.
+  void judge_again();
   // Ends the connection because of what came over it, and tries again later. `closed` is called.
   void drop(const std::string& reason);
 

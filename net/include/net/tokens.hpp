@@ -30,7 +30,7 @@ struct TokenOwner {
   std::string tenant;  // whose jobs it sees and owns, of an agent: whose it may run; kEveryTenant: all
 };
 
-// One line each: NAME ROLE TENANT sha256:HEX; '#' begins a comment. Plain values.
+// One line each: NAME ROLE TENANT sha256:HEX; '#' begins a comment. No name and no token has two. Plain values.
 class Tokens final {
  public:
   [[nodiscard]] static Result<Tokens> parse(std::string_view text, const std::string& source);
@@ -52,6 +52,8 @@ class Tokens final {
     TokenOwner owner;
     std::string hash;  // 32 bytes
   };
+  [[nodiscard]] bool has(std::string_view name, std::string_view hash) const;
+
   std::vector<Entry> entries_;
 };
 

@@ -36,8 +36,12 @@ std::string_view to_string(Refusal::Kind kind) {
 }
 
 struct Server::Implementation : std::enable_shared_from_this<Server::Implementation> {
-  Implementation(asio::io_context& io, std::uint32_t connections_per_second)
-      : io_(io), acceptor_(io), pause_(io), rate_({connections_per_second, 0}) {}
+  Implementation(asio::io_context& io, ServerOptions options)
+      : io_(io),
+        acceptor_(io),
+        pause_(io),
+        rate_({options.max_connection_rate, 0}),
+        core_(std::make_shared<ServerCore>(std::move(options))) {}
 
   Status listen(const tcp::endpoint& endpoint) {
     error_code failure;
@@ -60,6 +64,8 @@ struct Server::Implementation : std::enable_shared_from_this<Server::Implementat
     if (core_->stopped) return;
     if (failure == asio::error::no_descriptors || failure == asio::error::no_buffer_space ||
         failure == asio::error::no_memory) {
+      // The one that gives way has given its descriptor back when the loop comes to the pause's end.
+      (void)core_->make_room();
       return accept_after(kAcceptPause);
     }
     if (!failure) start(std::move(socket));
@@ -110,7 +116,7 @@ struct Server::Implementation : std::enable_shared_from_this<Server::Implementat
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   RateLimit rate_;  // of new connections
-  std::shared_ptr<ServerCore> core_ = std::make_shared<ServerCore>();
+  std::shared_ptr<ServerCore> core_;
   std::uint16_t port_ = 0;
 };
 
@@ -127,8 +133,7 @@ Result<std::unique_ptr<Server>> Server::start(EventLoop& loop, ServerOptions opt
                      " needs TLS, because others can reach it: give it certificates ('trimtab cert'), or listen on "
                      "127.0.0.1");
   }
-  auto implementation = std::make_shared<Implementation>(loop.context().io, options.max_connection_rate);
-  implementation->core_->options = std::move(options);
+  auto implementation = std::make_shared<Implementation>(loop.context().io, std::move(options));
   implementation->core_->handlers = std::move(handlers);
   implementation->core_->on_loopback = address.is_loopback();
   TRIMTAB_TRY_STATUS(implementation->listen({address, implementation->core_->options.port}));
@@ -157,6 +162,17 @@ void Server::close(PeerId peer) {
   if (found != implementation_->core_->peers.end()) found->second->close();
 }
 
+std::vector<PeerId> Server::peers() const {
+  std::vector<PeerId> open;
+  for (const auto& [id, peer] : implementation_->core_->peers) open.push_back(id);
+  return open;
+}
+
+std::string Server::objection(PeerId peer) {
+  const auto found = implementation_->core_->peers.find(peer);
+  return found == implementation_->core_->peers.end() ? "" : found->second->objection();
+}
+
 void Server::introduced(PeerId peer) {
   const auto found = implementation_->core_->peers.find(peer);
   if (found != implementation_->core_->peers.end()) found->second->introduced();
@@ -180,6 +196,12 @@ std::uint64_t Server::received_bytes(PeerId peer) const {
 PeerAddresses Server::addresses(PeerId peer) const {
   const auto found = implementation_->core_->peers.find(peer);
   return found == implementation_->core_->peers.end() ? PeerAddresses() : found->second->addresses();
+}
+
+Server::Taken Server::taken() const {
+  const ServerCore& core = *implementation_->core_;
+  return {core.bodies.used(), core.answers.used(), core.unknown_half_frames.used() + core.half_frames.used(),
+          core.queued_bytes};
 }
 
 void Server::stop() {

@@ -8,6 +8,7 @@
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
 
+#include "base/check.hpp"
 #include "http/target.hpp"
 #include "trust/tls.hpp"
 
@@ -25,6 +26,16 @@ constexpr auto kHandshakeTime = std::chrono::seconds(10);
 // closing at once would reset the connection, and the reply would be lost on the way.
 constexpr auto kDrainTime = std::chrono::seconds(2);
 
+// What a proxy and this server must not read in two ways.
+struct OnceHeader {
+  http::field field;
+  const char* name;
+  bool needed;
+};
+constexpr OnceHeader kOnce[] = {{http::field::host, "Host", true},
+                                {http::field::authorization, "Authorization", false},
+                                {http::field::origin, "Origin", false}};
+
 HttpResponse plain(int status, std::string text) {
   return {status, "text/plain; charset=utf-8", std::move(text) + "\n"};
 }
@@ -41,7 +52,8 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   void start() {
     core_->sessions.emplace(id_, shared_from_this());
     if (!core_->options.tls) return read();
-    stream_.secure(core_->options.tls->contexts()->server);
+    accepted_by_ = core_->options.tls->contexts();
+    stream_.secure(accepted_by_->server);
     stream_.expires_after(std::min<Nanoseconds>(kHandshakeTime, core_->options.idle_timeout));
     stream_.shake_hands(TlsStream::server, [self = shared_from_this()](error_code failure) { self->shaken(failure); });
   }
@@ -50,6 +62,14 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     aborted_ = true;
     stream_.close();
   }
+
+  void give_way() override {
+    answer_.reset();
+    abort();
+  }
+
+  [[nodiscard]] const Charge* answer() const override { return answer_ ? &*answer_ : nullptr; }
+  [[nodiscard]] std::chrono::steady_clock::time_point answering_since() const override { return since_; }
 
   [[nodiscard]] WaitingSince waiting_since() const override { return answering_ ? std::nullopt : WaitingSince(since_); }
 
@@ -83,7 +103,18 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   void begun(error_code failure) {
     if (over()) return finish();
     if (failure) return broken(failure);
+    if (const std::string objection = judge_again(); !objection.empty()) {
+      return refuse(Refusal::Kind::kTls, 403, objection);
+    }
     judge(parser_->get());
+  }
+
+  // Other authorities may have been read since the handshake.
+  [[nodiscard]] std::string judge_again() {
+    const auto& tls = core_->options.tls;
+    if (!tls || tls->contexts() == accepted_by_) return "";
+    accepted_by_ = tls->contexts();
+    return objection_to(stream_, *accepted_by_, CertificateKind::kNode);
   }
 
   // Whoever is not admitted sends no body.
@@ -91,8 +122,18 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     if (peer_ && expiry_of(*peer_) <= std::chrono::system_clock::now()) {
       return refuse(Refusal::Kind::kTls, 403, "its certificate ('" + peer_->name + "') has expired");
     }
+    for (const auto& [field, name, needed] : kOnce) {
+      const auto count = head.count(field);
+      if (count > 1 || (needed && count == 0)) {
+        return refuse(Refusal::Kind::kMalformed, 400,
+                      "a request has " + std::string(needed ? "one " : "at most one ") + name +
+                          " header, but this has " + std::to_string(count));
+      }
+    }
     auto target = parse_target({head.target().data(), head.target().size()});
-    if (!target) return refuse(Refusal::Kind::kMalformed, 400, "the request's target cannot be decoded");
+    if (!target)
+      return refuse(Refusal::Kind::kMalformed, 400,
+                    "the request's target cannot be decoded, or names a parameter twice");
     const auto host = head[http::field::host];
     const auto origin = head[http::field::origin];
     if (auto why = refusal({host.data(), host.size()}, {origin.data(), origin.size()}, core_->on_loopback)) {
@@ -114,17 +155,18 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
       return turn_down(plain(404, "there is no WebSocket here: this port answers plain HTTP requests alone"));
     }
     if (const std::size_t bytes = announced(); bytes > 0) {
-      const std::string caller = peer_ ? peer_->name : request_.token;
-      if (!core_->has_room(caller, bytes)) {
+      if (!core_->bodies.has_room(caller(), bytes)) {
         return refuse(Refusal::Kind::kFull, 503,
                       "the bodies of requests under way leave no room for " + std::to_string(bytes) +
                           " bytes more: ask again in a second");
       }
-      body_.emplace(core_, caller, bytes);
+      body_.emplace(core_->bodies, caller(), bytes);
     }
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](error_code failure, std::size_t) { self->received(failure); });
   }
+
+  [[nodiscard]] const std::string& caller() const { return caller_of(peer_, request_.token); }
 
   // What the body may take. One that is too large is told so, not that there is no room.
   [[nodiscard]] std::size_t announced() const {
@@ -167,16 +209,41 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
     request_.body = std::move(request.body());
     HttpResponse response =
         core_->handlers.http ? core_->handlers.http(request_) : plain(404, "there is no HTTP interface here");
-    request_ = {};
-    body_.reset();
+    request_.body = {};
+    if (response.later) return await(response);  // who makes it may have the body still
     reply(std::move(response));
   }
+
+  // Until then this waits for nothing: who makes the answer has a time of its own.
+  void await(const HttpResponse& response) {
+    answering_ = true;
+    stream_.expires_never();
+    response.later([unanswered = std::make_shared<Unanswered>(shared_from_this())](HttpResponse made) {
+      if (const auto self = std::exchange(unanswered->session, nullptr)) self->made(std::move(made));
+    });
+  }
+
+  void made(HttpResponse response) {
+    TRIMTAB_ASSERT(!response.later, "an answer that was waited for is there");
+    reply(std::move(response));
+  }
+
+  // Whoever was to answer has forgotten it.
+  struct Unanswered {
+    explicit Unanswered(std::shared_ptr<BeastSession> of) : session(std::move(of)) {}
+    Unanswered(const Unanswered&) = delete;
+    Unanswered& operator=(const Unanswered&) = delete;
+    ~Unanswered() {
+      if (session) session->made(plain(503, "this daemon cannot answer now: ask again in a second"));
+    }
+    std::shared_ptr<BeastSession> session;
+  };
 
   void upgrade(UpgradeRequest request) {
     if (request_.path != core_->options.websocket_path) {
       return turn_down(plain(404, "there is no WebSocket at " + request_.path));
     }
-    accept_websocket(core_, std::move(stream_), std::move(request), {address, peer_, request_.token});
+    accept_websocket(core_, std::move(stream_), std::move(request), {address, peer_, request_.token, accepted_by_});
     core_->sessions.erase(id_);
   }
 
@@ -199,6 +266,10 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   void reply(HttpResponse response) {
     if (over()) return finish();
     answering_ = true;
+    body_.reset();
+    since_ = std::chrono::steady_clock::now();
+    core_->make_room_for_answer(caller(), response.body.size());
+    answer_.emplace(core_->answers, caller(), response.body.size());
     response_ = {};
     response_.version(11);
     response_.result(static_cast<unsigned>(response.status));
@@ -216,7 +287,13 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   }
 
   void written(error_code failure) {
+    if (failure == beast::error::timeout) {
+      return turn_away(Refusal::Kind::kSlow, "it did not read its answer in time");
+    }
     if (failure || over()) return finish();
+    answer_.reset();
+    response_ = {};
+    request_ = {};
     if (keep_alive_) {
       since_ = std::chrono::steady_clock::now();
       return read();
@@ -254,10 +331,12 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
   http::response<http::string_body> response_;
   std::array<char, 4096> waste_{};
   std::optional<PeerIdentity> peer_;
+  std::shared_ptr<Credentials::Contexts> accepted_by_;  // its certificate
   HttpRequest request_;
-  std::optional<BodyShare> body_;  // of it, until it is handled
+  std::optional<Charge> body_;    // of it, until it is handled
+  std::optional<Charge> answer_;  // until it is read
   std::uint64_t id_;
-  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();  // accepted, or answered last
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();  // accepted, or the answer's
   bool answering_ = false;
   bool aborted_ = false;
   bool keep_alive_ = false;

@@ -33,8 +33,7 @@ bool add_parameter(std::string_view pair, std::map<std::string, std::string>& qu
   const auto name = decode(pair.substr(0, equals), true);
   const auto value = decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), true);
   if (!name || !value) return false;
-  query.insert_or_assign(*name, *value);
-  return true;
+  return query.emplace(*name, *value).second;
 }
 
 std::string_view without_port(std::string_view host) {

@@ -6,8 +6,8 @@
 
 namespace trimtab::net {
 
-// "/v1/costs?kind=a%20b&x" into path and query, percent-decoded. Nothing on a broken escape, an embedded NUL or a
-// target that does not begin with '/'.
+// "/v1/costs?kind=a%20b&x" into path and query, percent-decoded. Nothing on a broken escape, an embedded NUL, a
+// parameter that is named twice or a target that does not begin with '/'.
 struct Target {
   std::string path;
   std::map<std::string, std::string> query;

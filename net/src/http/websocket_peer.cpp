@@ -24,8 +24,9 @@ constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
 constexpr Rate kControlFrames{20, 0};
 // A peer that has once sent a large frame does not keep its memory.
 constexpr std::size_t kKeptBytes = 64 * 1024;
-// What is read at once of a frame from a peer that has not said who it is.
-constexpr std::size_t kPiece = 16 * 1024;
+// What is read at once of a frame: from a peer that has not said who it is, and from the others.
+constexpr std::size_t kFirstPiece = 16 * 1024;
+constexpr std::size_t kPiece = kKeptBytes;
 
 // An IPv4 address as such, also where it came to a socket of both families.
 std::string plain_address(const boost::asio::ip::address& address) {
@@ -44,9 +45,10 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
         introduction_(socket_.get_executor()),
         request_(std::move(request)),
         rate_(core_->options.max_rate),
+        accepted_by_(origin.accepted_by),
         id_(++core_->last_id) {}
 
-  ~BeastPeer() override { hold(0); }
+  ~BeastPeer() override { core_->queued_bytes -= charged_; }
   BeastPeer(const BeastPeer&) = delete;
   BeastPeer& operator=(const BeastPeer&) = delete;
 
@@ -68,7 +70,10 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
       return refuse(Refusal::Kind::kSlow,
                     "it does not read: " + std::to_string(queued_bytes_) + " bytes waited for it");
     }
+    charge(queued_bytes_);
     queue_.push_back(std::move(frame));
+    core_->bound_queues();
+    if (closing_) return false;
     if (queue_.size() == 1) write();
     return true;
   }
@@ -77,7 +82,18 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     if (closing_ || finished_) return;
     closing_ = true;
     reason_ = "closed by this side";
+    introduction_.expires_after(kHandshakeTimeout);
+    introduction_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled) self->finish(self->reason_);
+    });
     if (queue_.empty()) say_goodbye();
+  }
+
+  [[nodiscard]] std::string objection() override {
+    const auto& tls = core_->options.tls;
+    if (finished_ || !tls || tls->contexts() == accepted_by_) return "";
+    accepted_by_ = tls->contexts();
+    return objection_to(beast::get_lowest_layer(socket_), *accepted_by_, CertificateKind::kNode);
   }
 
   void abort() override {
@@ -87,7 +103,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
 
   void introduced() override {
     introduced_ = true;
-    hold(0);
+    held_.reset();
     introduction_.cancel();
     socket_.read_message_max(largest_frame());
   }
@@ -97,9 +113,13 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     return waited_for ? WaitingSince(begun_) : std::nullopt;
   }
 
-  [[nodiscard]] std::size_t half_frame_bytes() const override { return held_; }
+  [[nodiscard]] const Charge* half_frame() const override { return held_ ? &*held_ : nullptr; }
+  [[nodiscard]] std::chrono::steady_clock::time_point half_frame_since() const override { return held_since_; }
 
   void give_way(const std::string& reason) override { finish(reason); }
+
+  [[nodiscard]] std::size_t queued_bytes() const override { return charged_; }
+  void drop(const std::string& reason) override { refuse(Refusal::Kind::kSlow, reason); }
 
   [[nodiscard]] std::uint64_t received_bytes() override {
     return transport_progress(beast::get_lowest_layer(socket_).socket().native_handle()).received;
@@ -153,30 +173,39 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   }
 
   void read() {
-    if (finished_) return;
-    if (must_introduce_itself()) return read_piece();
-    socket_.async_read(buffer_,
-                       [self = shared_from_this()](error_code failure, std::size_t) { self->received(failure); });
+    if (!finished_) read_piece();
   }
 
+  [[nodiscard]] std::size_t piece() const { return must_introduce_itself() ? kFirstPiece : kPiece; }
+
   void read_piece() {
-    socket_.async_read_some(buffer_, kPiece, [self = shared_from_this()](error_code failure, std::size_t) {
+    socket_.async_read_some(buffer_, piece(), [self = shared_from_this()](error_code failure, std::size_t) {
       self->piece_received(failure);
     });
   }
 
   void piece_received(error_code failure) {
     if (failure || finished_ || socket_.is_message_done()) return received(failure);
-    if (must_introduce_itself()) hold(buffer_.capacity());
+    hold(buffer_.capacity());
     core_->bound_half_frames();
     if (!finished_) read_piece();
   }
 
   // Of the room for half frames; a first piece is everybody's.
   void hold(std::size_t bytes) {
-    const std::size_t beyond = bytes > kPiece ? bytes - kPiece : 0;
-    core_->half_frame_bytes += beyond - held_;
-    held_ = beyond;
+    const std::size_t beyond = bytes > piece() ? bytes - piece() : 0;
+    if (beyond == 0) return held_.reset();
+    if (held_) return held_->change(beyond);
+    held_since_ = std::chrono::steady_clock::now();
+    const bool unknown = must_introduce_itself();
+    held_.emplace(unknown ? core_->unknown_half_frames : core_->half_frames,
+                  unknown ? std::string() : caller_of(origin.identity, origin.token), beyond);
+  }
+
+  // Of the room for what waits to be sent.
+  void charge(std::size_t bytes) {
+    core_->queued_bytes += bytes - charged_;
+    charged_ = bytes;
   }
 
   void received(error_code failure) {
@@ -191,7 +220,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), bytes.size());
     buffer_.consume(buffer_.size());
     if (buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();
-    if (must_introduce_itself()) hold(buffer_.capacity());
+    hold(buffer_.capacity());
     read_on(wait);
   }
 
@@ -228,6 +257,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     if (failure) return finish(reason_.empty() ? explain(failure) : reason_);
     queued_bytes_ -= queue_.front().size();
     queue_.pop_front();
+    if (!closing_ || charged_ > 0) charge(queued_bytes_);
     if (!queue_.empty()) return write();
     if (closing_) say_goodbye();
   }
@@ -242,6 +272,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     core_->refused(kind, origin.address, reason);
     reason_ = std::move(reason);
     closing_ = true;
+    charge(0);
     beast::get_lowest_layer(socket_).close();
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(self->reason_); });
     return false;
@@ -250,7 +281,8 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void finish(const std::string& reason) {
     if (finished_) return;
     finished_ = true;
-    hold(0);
+    held_.reset();
+    charge(0);
     end_now();
     core_->peer_closed(id_, reason);
   }
@@ -283,7 +315,10 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   beast::flat_buffer buffer_;
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
-  std::size_t held_ = 0;  // of the room for half frames
+  std::size_t charged_ = 0;     // of it, until it is being closed
+  std::optional<Charge> held_;  // of the room for half frames
+  std::chrono::steady_clock::time_point held_since_;
+  std::shared_ptr<Credentials::Contexts> accepted_by_;  // its certificate
   PeerId id_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   bool introduced_ = false;

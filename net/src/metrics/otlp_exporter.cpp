@@ -56,7 +56,7 @@ Status ServerTrust::read() {
   if (file_.path().empty()) {
     usable = usable && SSL_CTX_set_default_verify_paths(context) == 1;
   } else {
-    TRIMTAB_TRY(const std::string text, file_.read(false));
+    TRIMTAB_TRY(const std::string text, file_.read(WatchedFile::Kind::kGrants));
     TRIMTAB_TRY(const auto certificates, read_certificates(text, file_.path()));
     X509_STORE* trusted = SSL_CTX_get_cert_store(context);
     for (const auto& one : certificates) usable = usable && X509_STORE_add_cert(trusted, one.get()) == 1;

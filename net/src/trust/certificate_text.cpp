@@ -32,6 +32,14 @@ std::string subject_part(const X509* certificate, int part) {
   return text;
 }
 
+std::string serial_of(const X509* certificate) {
+  const OpensslHandle<BIGNUM> number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
+  char* digits = number ? BN_bn2hex(number.get()) : nullptr;
+  std::string text = digits == nullptr ? "" : digits;
+  OPENSSL_free(digits);
+  return text;
+}
+
 // The first, where somebody's own authority has given several.
 std::optional<std::string> tenant_among(const GENERAL_NAMES* names) {
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names); ++i) {
@@ -101,6 +109,7 @@ PeerIdentity identity_of(const X509* certificate) {
   identity.kind = parse_certificate_kind(subject_part(certificate, NID_organizationalUnitName));
   identity.expires = time_of(X509_get0_notAfter(certificate));
   identity.tenant = tenant_among(alternative_names(certificate).get());
+  identity.serial = serial_of(certificate);
   return identity;
 }
 

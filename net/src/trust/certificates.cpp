@@ -179,14 +179,6 @@ std::vector<std::string> hosts_of(const X509* certificate) {
   return hosts;
 }
 
-std::string serial_of(const X509* certificate) {
-  const OpensslHandle<BIGNUM> number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
-  char* digits = number ? BN_bn2hex(number.get()) : nullptr;
-  std::string text = digits == nullptr ? "" : digits;
-  OPENSSL_free(digits);
-  return text;
-}
-
 // "*" is no pattern of the shell's then.
 std::string shell_word(const std::string& plain) {
   return plain.find('*') == std::string::npos ? plain : '"' + plain + '"';
@@ -227,7 +219,7 @@ Result<CertificateDescription> describe_certificate(std::string_view pem, const 
   std::array<char, 256> issuer{};
   X509_NAME_get_text_by_NID(X509_get_issuer_name(first), NID_commonName, issuer.data(), issuer.size());
   description.issuer = issuer.data();
-  description.serial = serial_of(first);
+  description.serial = description.owner.serial;
   description.valid_from = time_of(X509_get0_notBefore(first));
   description.hosts = hosts_of(first);
   return description;

@@ -75,16 +75,18 @@ bool use(SSL_CTX* context, const LoadedCredentials& loaded) {
 }  // namespace
 
 struct Credentials::Implementation {
-  explicit Implementation(const CredentialFiles& names)
-      : files(names), watched{WatchedFile(names.authority), WatchedFile(names.certificate), WatchedFile(names.key)} {}
+  Implementation(const CredentialFiles& names, uid_t reader)
+      : files(names),
+        user(reader),
+        watched{WatchedFile(names.authority), WatchedFile(names.certificate), WatchedFile(names.key)} {}
 
   [[nodiscard]] bool changed() const { return watched[0].changed() || watched[1].changed() || watched[2].changed(); }
 
   Status read(Nanoseconds now) {
     // All three are read before any is judged: changed() compares with these very files.
-    const auto authority = watched[0].read(false);
-    const auto certificate = watched[1].read(false);
-    const auto key = watched[2].read(true);
+    const auto authority = watched[0].read(WatchedFile::Kind::kGrants, user);
+    const auto certificate = watched[1].read(WatchedFile::Kind::kPlain);
+    const auto key = watched[2].read(WatchedFile::Kind::kSecret);
     TRIMTAB_TRY_STATUS(status_of(authority));
     TRIMTAB_TRY_STATUS(status_of(certificate));
     TRIMTAB_TRY_STATUS(status_of(key));
@@ -111,6 +113,7 @@ struct Credentials::Implementation {
   static Status status_of(const Result<std::string>& text) { return text.ok() ? Status{} : Status(text.error()); }
 
   CredentialFiles files;
+  uid_t user;
   std::array<WatchedFile, 3> watched;
   std::shared_ptr<Contexts> contexts;
   PeerIdentity own;
@@ -120,11 +123,11 @@ struct Credentials::Implementation {
 Credentials::Credentials(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Credentials::~Credentials() = default;
 
-Result<std::shared_ptr<Credentials>> Credentials::load(const CredentialFiles& files, Nanoseconds now) {
+Result<std::shared_ptr<Credentials>> Credentials::load(const CredentialFiles& files, Nanoseconds now, uid_t user) {
   if (files.authority.empty() || files.certificate.empty() || files.key.empty()) {
     return bad_input("TLS needs three files: the authority's certificate, an own certificate and the key to it");
   }
-  auto implementation = std::make_unique<Implementation>(files);
+  auto implementation = std::make_unique<Implementation>(files, user);
   TRIMTAB_TRY_STATUS(implementation->read(now));
   return std::shared_ptr<Credentials>(new Credentials(std::move(implementation)));
 }

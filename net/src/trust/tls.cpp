@@ -43,6 +43,25 @@ Status expect_host(TlsStream& stream, const std::string& host) {
   return bad_input("'" + host + "' cannot be the name of a server with a certificate: " + openssl_error());
 }
 
+std::string objection_to(Stream& stream, const Credentials::Contexts& contexts, CertificateKind other) {
+  if (!stream.secured()) return "";
+  SSL* session = stream.tls().native_handle();
+  X509* certificate = SSL_get0_peer_certificate(session);
+  if (certificate == nullptr) return "";
+  const bool serves = other == CertificateKind::kCoordinator;
+  const TlsContext& context = serves ? contexts.client : contexts.server;
+  X509_STORE* trusted = SSL_CTX_get_cert_store(const_cast<TlsContext&>(context).native_handle());
+  const OpensslHandle<X509_STORE_CTX> judging(X509_STORE_CTX_new());
+  const bool begun = judging != nullptr &&
+                     X509_STORE_CTX_init(judging.get(), trusted, certificate, SSL_get_peer_cert_chain(session)) == 1;
+  if (!begun) return "its certificate cannot be judged again: " + openssl_error();
+  X509_STORE_CTX_set_default(judging.get(), serves ? "ssl_server" : "ssl_client");
+  const bool accepted = X509_verify_cert(judging.get()) == 1;
+  const int verified = X509_STORE_CTX_get_error(judging.get());
+  ERR_clear_error();
+  return accepted ? "" : "its certificate ('" + identity_of(certificate).name + "') is refused: " + verdict(verified);
+}
+
 std::optional<PeerIdentity> peer_identity(Stream& stream) {
   if (!stream.secured()) return std::nullopt;
   const X509* certificate = SSL_get0_peer_certificate(stream.tls().native_handle());

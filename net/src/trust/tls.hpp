@@ -17,6 +17,10 @@ struct Credentials::Contexts {
 // What ended a connection under TLS, in words: after a handshake the other side may still refuse the certificate.
 [[nodiscard]] std::string connection_failure(const boost::system::error_code& failure);
 
+// Why the certificate that the other side showed in its handshake is not accepted by these contexts, which may have
+// other authorities by now than at that time; empty: it is, or there is none.
+[[nodiscard]] std::string objection_to(Stream& stream, const Credentials::Contexts& contexts, CertificateKind other);
+
 // Before the handshake of a client: the server must be `host` by name or address.
 [[nodiscard]] Status expect_host(TlsStream& stream, const std::string& host);
 

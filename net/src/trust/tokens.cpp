@@ -106,9 +106,17 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
                        source + "' writes it");
     }
     owner.role = *known;
+    if (tokens.has(owner.name, *bytes)) {
+      return bad_input(source + ":" + std::to_string(number) + ": the name '" + owner.name +
+                       "' or its token stands there twice: remove one of the lines");
+    }
     tokens.entries_.push_back({std::move(owner), *bytes});
   }
   return tokens;
+}
+
+bool Tokens::has(std::string_view name, std::string_view hash) const {
+  return std::ranges::any_of(entries_, [&](const Entry& one) { return one.owner.name == name || one.hash == hash; });
 }
 
 std::string Tokens::text() const {
@@ -173,7 +181,7 @@ struct TokenFile::Implementation {
   explicit Implementation(const std::string& path) : file(path) {}
 
   Status read() {
-    TRIMTAB_TRY(const std::string text, file.read(false));
+    TRIMTAB_TRY(const std::string text, file.read(WatchedFile::Kind::kGrants));
     TRIMTAB_TRY(tokens, Tokens::parse(text, file.path()));
     return {};
   }
@@ -203,7 +211,7 @@ const Tokens& TokenFile::tokens() const {
 
 Result<std::string> read_token(const std::string& path) {
   WatchedFile file(path);
-  TRIMTAB_TRY(std::string text, file.read(true));
+  TRIMTAB_TRY(std::string text, file.read(WatchedFile::Kind::kSecret));
   const auto end = text.find_last_not_of(" \t\r\n");
   text.resize(end == std::string::npos ? 0 : end + 1);
   if (text.empty() || text.find_first_of(" \t\r\n") != std::string::npos) {

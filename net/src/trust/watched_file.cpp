@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "net/granting_file.hpp"
 
 namespace trimtab::net {
 
@@ -21,7 +22,7 @@ bool WatchedFile::changed() const {
   return (::stat(path_.c_str(), &status) == 0 ? stamp_of(status) : Stamp{}) != last_;
 }
 
-Result<std::string> WatchedFile::read(bool secret) {
+Result<std::string> WatchedFile::read(Kind kind, uid_t user) {
   last_ = {};
   // A named pipe must not stop the daemon.
   const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -31,9 +32,10 @@ Result<std::string> WatchedFile::read(bool secret) {
   }
   last_ = stamp_of(status);
   if (!S_ISREG(status.st_mode)) return bad_input(path_ + " must be a file, but it is something else");
-  if (secret && (status.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+  if (kind == Kind::kSecret && (status.st_mode & (S_IROTH | S_IWOTH)) != 0) {
     return bad_input(path_ + " holds a secret, but everybody can read it: chmod 600 " + path_);
   }
+  if (kind == Kind::kGrants) TRIMTAB_TRY_STATUS(check_granting_file(path_, status, user));
   std::string text;
   std::array<char, 4096> bytes{};
   while (text.size() <= kMostBytes) {

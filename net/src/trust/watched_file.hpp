@@ -3,6 +3,7 @@
 // A small file that a daemon reads again when it has changed.
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -19,8 +20,10 @@ class WatchedFile final {
   // True when it is not the file of the last read(), by its inode, size or time of change; also when it has gone or
   // come. A failed read() counts, too: the same bad file is reported once.
   [[nodiscard]] bool changed() const;
-  // The whole file. `secret`: refused when everybody may read it.
-  [[nodiscard]] Result<std::string> read(bool secret);
+  // What the file is to the daemon. kSecret: refused when everybody may read it. kGrants: see net/granting_file.hpp.
+  enum class Kind { kPlain, kSecret, kGrants };
+  // The whole file. `user` is the one that reads it.
+  [[nodiscard]] Result<std::string> read(Kind kind, uid_t user = ::geteuid());
 
  private:
   struct Stamp {

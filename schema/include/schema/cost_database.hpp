@@ -19,9 +19,15 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "schema/cost.hpp"
+#include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
 
 namespace trimtab {
+
+struct CostPage {
+  std::vector<Cost> costs;  // by key and source
+  std::int64_t next = 0;    // to ask for with; 0 = this was the last page
+};
 
 // Who sent a batch and which: the key of "counts once". An origin is unique in the world (drawn once per database) and
 // numbers its batches 1, 2, 3, ...: those without a gap are folded into one row per cost, so that files stay small. A
@@ -74,6 +80,10 @@ struct UnfoldedOrigin {
 
 enum class OpenMode { kCreate, kReadWrite, kReadOnly };
 
+// A fact of a fingerprint: which costs the latest job there has taken over of near hardware. They are not stored with
+// it. The document is what reports have as `taken_over` (schema/api/report.hpp).
+inline constexpr const char* kTakenOverFact = "taken_over";
+
 class CostDatabase {
  public:
   [[nodiscard]] static Result<CostDatabase> open(const std::string& name, OpenMode mode);
@@ -83,6 +93,8 @@ class CostDatabase {
 
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& backup() const;  // as Database::backup()
+
+  [[nodiscard]] DatabaseHealth look_after();  // as Database::look_after()
 
   // Stores the batch in one transaction; false when this (origin, number) was stored before. On failure (disk full)
   // nothing of the batch is stored and the database stays usable.
@@ -111,8 +123,14 @@ class CostDatabase {
   [[nodiscard]] Result<std::vector<Cost>> costs(const std::string& fingerprint_hash,
                                                 const std::vector<CostKind>& kinds = {},
                                                 const std::string& source = "") const;
+  // The same in pages, for who must not hold all of it: of the first `most` keys after the one that `after` names, in
+  // the order in which they were first stored. 0 = from the first. A page may have no costs though others follow.
+  [[nodiscard]] Result<CostPage> costs_page(const std::string& fingerprint_hash, std::int64_t after,
+                                            std::size_t most) const;
   [[nodiscard]] Result<std::vector<CostRow>> rows() const;
   [[nodiscard]] Result<std::vector<Fingerprint>> fingerprints() const;
+  // The first `most` of those whose hash is greater than `after`.
+  [[nodiscard]] Result<std::vector<Fingerprint>> fingerprints_after(const std::string& after, std::size_t most) const;
   // Of all keys that any cost was ever stored under, whatever its fingerprint and source. Reads the keys alone, of a
   // file those that are new since the last call.
   [[nodiscard]] Result<std::uint64_t> key_count() const;

@@ -17,6 +17,7 @@ struct CostSource {
     kTraining,   // seen in a running job
     kImported,   // said by others
     kEstimated,  // derived, not measured
+    kTakenOver,  // a benchmark of near hardware (tuner/near_costs.hpp). Priced with, and never stored or sent
     kUnknown,    // a text that this release does not know
   };
   // What else the same rank ran meanwhile. An overlap slowdown is what a cost is beside its key's computation or
@@ -26,23 +27,33 @@ struct CostSource {
   enum class Clock : std::uint8_t { kNotSaid, kHost, kDevice, kRanks };
 
   Kind kind = Kind::kBenchmark;
-  std::string name = {};  // of an import: who says it ("microsoft/SuperScaler@53d0036"); of kUnknown: the whole text
+  // Of an import: who says it ("microsoft/SuperScaler@53d0036"); of what is taken over: the other hardware's
+  // fingerprint; of kUnknown: the whole text.
+  std::string name = {};
   Beside beside = Beside::kNotSaid;
   Clock clock = Clock::kNotSaid;
   bool waiting = false;    // contains waiting for other ranks
   bool disturbed = false;  // others took processor time of the machine meanwhile
+  // Of what is taken over, in millionths: what its values are multiplied by, and by how much the logarithm of that may
+  // be off (a standard deviation).
+  std::int32_t times_ppm = 1'000'000;
+  std::int32_t doubt_ppm = 0;
 
   auto operator<=>(const CostSource&) const = default;
 };
 
-// "benchmark host-clock", "training alone device-clock", "training host-clock waiting disturbed", "import:NAME".
+// "benchmark host-clock", "training alone device-clock", "training host-clock waiting disturbed", "import:NAME", and of
+// others' records of a running job "import:NAME alone ranks-clock". "taken-over:FINGERPRINT times=1040000 doubt=50000".
 [[nodiscard]] std::string to_text(const CostSource& source);
 // Never fails: a text of another release is kUnknown. "active" and "passive" are what releases before this one wrote: a
 // benchmark and a training of which no condition is known.
 [[nodiscard]] CostSource parse_cost_source(std::string_view text);
-// For people: "training, alone, by the device's clock", "training, condition unknown", "imported from NAME".
+// For people: "training, alone, by the device's clock", "training, condition unknown", "imported from NAME", "taken
+// over from FINGERPRINT, times 1.04 (± 10 %)".
 [[nodiscard]] std::string describe(const CostSource& source);
 
+// Seen in a running job: by us, or by another program's record of one, which says a clock.
+[[nodiscard]] bool seen_in_training(const CostSource& source);
 // Seen in training by a release that did not say under which condition: waiting and overlap may be in it.
 [[nodiscard]] bool condition_unknown(const CostSource& source);
 

@@ -22,12 +22,22 @@
 
 namespace trimtab {
 
+// A table whose rows carry a checksum of these columns, in this order, in their column `checksum`.
+struct CheckedTable {
+  std::string name;
+  std::vector<std::string> columns;
+};
+
 // One migration: the text of a schema/sql/NNNN_*.sql file. A database's version is how many it has had.
 struct Migrations {
   std::uint32_t application_id = 0;            // tells our kinds of files apart, and from others'
   const char* kind = "";                       // "cost database", for messages
   std::vector<std::string> steps;              // of a file
   std::vector<std::string> server_steps = {};  // of PostgreSQL, counted on their own; none: this kind is always a file
+  // What is checked whenever a file is opened. What cannot be read then is set apart: noted in the table set_apart,
+  // which the steps make, and the file as it was is kept beside the new one. Empty: nothing is.
+  std::vector<CheckedTable> checked = {};
+  std::vector<std::string> after_salvage = {};  // run where something was set apart
 };
 
 using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
@@ -43,6 +53,20 @@ enum class DatabaseMode { kCreate, kReadWrite, kReadOnly };
 [[nodiscard]] std::optional<Bytes> bytes_on_disk(const std::string& name);
 
 class DatabaseBackend;
+
+struct DatabaseHealth {
+  std::string name;
+  std::string out_of_place;        // why nothing is stored; empty: it is
+  std::uint64_t written_back = 0;  // how often since it was opened
+  std::uint64_t set_apart = 0;     // rows, and parts of tables, that could not be read when it was opened, ever
+  std::uint64_t unreadable = 0;    // rows that were read since and did not have their checksum
+};
+
+// Rows that have their checksum, without it; and how many there were without.
+struct CheckedRows {
+  Rows rows;
+  std::uint64_t damaged = 0;
+};
 
 class Database {
  public:
@@ -64,6 +88,11 @@ class Database {
 
   // Reads only.
   [[nodiscard]] Result<Rows> query(const std::string& sql, const Row& arguments = {}) const;
+  // Of a table with checksums: its columns, in their order, of the rows that `rest` (WHERE, ORDER BY, LIMIT) says. A
+  // row without its checksum is left out and counted, whatever the types of its values are. REQUIRES: one of the
+  // migrations'.
+  [[nodiscard]] Result<CheckedRows> query_checked(const CheckedTable& table, const std::string& rest = "",
+                                                  const Row& arguments = {}) const;
   // The same question for each list of arguments, answered in their order. For answers of few rows.
   [[nodiscard]] Result<std::vector<Rows>> query_each(const std::string& sql, const Rows& arguments) const;
 
@@ -83,10 +112,23 @@ class Database {
   // server; empty where it upgraded nothing.
   [[nodiscard]] const std::string& backup() const;
 
+  // Whether what is stored here is where the next process looks for it: the path still names the file that is open.
+  // Every change asks that first, and fails where it is not. A file that was removed meanwhile is written back, with
+  // all that the open one holds. One that another file has replaced is not touched: the error says what to do. Nothing
+  // to ask of a server, or of a database that is only read. Costs two looks at the file system.
+  [[nodiscard]] Status keep_in_place();
+  // The same, as a daemon tells it. To be called now and then, also where nothing is stored.
+  [[nodiscard]] DatabaseHealth look_after();
+
  private:
   explicit Database(std::unique_ptr<DatabaseBackend> backend);
   std::unique_ptr<DatabaseBackend> backend_;
 };
+
+// Of a row's checked values, in their order: what its column `checksum` holds. Never 0.
+[[nodiscard]] std::int64_t row_checksum(const Row& values);
+// The values with their checksum behind them, for an INSERT.
+[[nodiscard]] Row with_checksum(Row values);
 
 // REQUIRES: the value holds that type (our own schema says so).
 [[nodiscard]] std::int64_t as_integer(const Value& value);

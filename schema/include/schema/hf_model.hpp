@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "schema/gpt_model.hpp"
 #include "schema/model.hpp"
 
 namespace trimtab {
@@ -22,7 +23,11 @@ struct HfTraining {
 };
 
 // Fails on a model_type that is not known here, naming those that are, on a model with experts, and on a size that is
-// missing or malformed, naming it. REQUIRES: both of `training` above 0 and below 2^31.
+// missing or malformed, naming it. REQUIRES: both of `training` below 2^31, and above 0 where a model is made of it.
+[[nodiscard]] Result<GptSizes> sizes_from_hf(std::string_view config_json, std::string_view source,
+                                             const HfTraining& training);
+
+// The model of these sizes.
 [[nodiscard]] Result<Model> model_from_hf(std::string_view config_json, std::string_view source,
                                           const HfTraining& training, const std::string& name);
 

@@ -13,6 +13,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "schema/own_knobs.hpp"
 
 namespace trimtab {
 
@@ -66,6 +67,9 @@ struct TrialSettings {
   double overhead = 0.02;      // of the job's time: what trials may cost beyond the incumbent's steps
   Nanoseconds deadline = std::chrono::seconds(60);
   Nanoseconds look_every = std::chrono::minutes(10);  // at the hardware of a job that trains; 0 = never
+  // Steps that were longer or shorter for less have met noise, and no change of the machine; 0 = a few blocks are
+  // enough.
+  Nanoseconds lasting = std::chrono::minutes(1);
   bool stop_after = false;  // key `after`: "continue" (default) goes on training, "stop" ends the job after tuning
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
 };
@@ -87,6 +91,7 @@ struct Job {
   std::int64_t steps = 0;
   bool elastic = false;         // goes on with fewer ranks when a node is lost for good, and with more when one joins
   bool share_devices = false;   // runs on devices that other jobs have, too
+  bool near_costs = true;       // costs of near hardware are taken over where a few probes confirm them
   bool allow_restarts = false;  // delivery "restart": it may be stopped for a trial
   std::string target;       // schema/target.hpp; empty = the job reads plan.json and says by its knobs what it honours
   std::string strategy;     // the tuner's, that searches its plans; empty = the usual one
@@ -107,6 +112,7 @@ struct Job {
   std::map<std::string, std::string>
       software;  // what the job runs on, by name: {"nccl", "2.28.9"}; part of fingerprints
   Knobs knobs;
+  std::vector<OwnKnob> own_knobs;
   TrialSettings trials;
   CrashSettings crashes;
 };

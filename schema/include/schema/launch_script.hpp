@@ -9,6 +9,7 @@
 // $1, variables of the environment.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,5 +46,9 @@ struct LaunchWords {
 // else of all lines, here-documents or values that consist of options. Fails where there are none, and says what the
 // file looks like.
 [[nodiscard]] Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option);
+
+// The last value that words give an option ("deepspeed_config"): "--name value" or "--name=value"; dashes and
+// underscores are one. Of an option without a value it is empty.
+[[nodiscard]] std::optional<std::string> option_value(const std::vector<std::string>& words, std::string_view name);
 
 }  // namespace trimtab

@@ -14,9 +14,15 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/gpt_model.hpp"
 #include "schema/model.hpp"
 
 namespace trimtab {
+
+struct MegatronSizes {
+  GptSizes sizes;
+  std::vector<std::string> how_it_runs;  // as below
+};
 
 struct MegatronModel {
   Model model;
@@ -27,7 +33,12 @@ struct MegatronModel {
 // Fails on an argument that is missing, malformed, describes what this does not count (experts, hybrid layers, ...), or
 // is neither known to leave the model, its memory and its time as they are nor `neutral` by the user's word
 // ("my-flag"), naming it.
+[[nodiscard]] Result<MegatronSizes> sizes_from_megatron(const std::vector<std::string>& arguments,
+                                                        const std::vector<std::string>& neutral = {});
+
+// The model of these sizes.
 [[nodiscard]] Result<MegatronModel> model_from_megatron(const std::vector<std::string>& arguments,
                                                         const std::string& name,
                                                         const std::vector<std::string>& neutral = {});
+
 }  // namespace trimtab

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/own_knobs.hpp"
 
 namespace trimtab {
 
@@ -75,6 +76,7 @@ struct Plan {
   Schedule schedule;
   std::vector<Stage> stages;                        // at least one
   std::map<std::string, std::string> target_knobs;  // key to its JSON text
+  OwnSettings own;                                  // of the job's own knobs, where they are not as it is written
 
   [[nodiscard]] std::int32_t microbatches() const { return global_batch / microbatch; }
   bool operator==(const Plan&) const = default;

@@ -11,8 +11,8 @@
 
 namespace trimtab {
 
-// "batch_size=16 per rank, gradient_accumulation_steps=2, checkpointing off"; Megatron-LM's flags; DeepSpeed's keys.
-// Empty of a target that has no words of its own, of no target, and of a plan that it does not run.
+// "batch_size=16 per rank, gradient_accumulation_steps=2, checkpointing off"; flags of Megatron-LM and torchtitan;
+// DeepSpeed's keys. Empty of a target that has no words of its own, of no target, and of a plan that it does not run.
 [[nodiscard]] std::string plan_words(const Plan& plan, const Model& model, std::string_view target);
 
 // The plan's document with these words in it, so that whoever shows it later need know neither model nor target. They

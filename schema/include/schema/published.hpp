@@ -26,6 +26,9 @@ struct PublishedCosts {
   std::string source;       // "import:REPOSITORY@COMMIT"; "import:aceso" of a profile that the authors did not publish
   std::string origin;       // of the one batch (number 1) that these costs are: the same for the same costs
   std::vector<Cost> costs;  // of the source kind "estimated": what the author's rules make of what was measured
+  std::string what = {};    // for people: what it is, where the fingerprint does not name the profile
+  // False: what the fingerprint lacks, the files do not say. So it contradicts no machine that says it.
+  bool tells_all = true;
 };
 
 struct PublishedModel {
@@ -59,7 +62,8 @@ struct ProfileSupplement {
 };
 
 // "aceso" and "galvatron" (directories that the authors' profilers wrote), "oases" (a directory), "nccl-tests" (files
-// that nccl-tests wrote with -J).
+// that nccl-tests wrote with -J), "nccl-inspector" (files of NCCL's Inspector plugin, or a folder of them), "traces"
+// (PyTorch Profiler's and Nsight Systems', files or a folder).
 [[nodiscard]] const std::vector<std::string_view>& published_formats();
 
 // The error names FILE:LINE (or FILE: JSON path), what was expected and what was found. An unknown format is refused by

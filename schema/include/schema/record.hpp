@@ -19,9 +19,11 @@ inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::uint32_t kNameBytes = 116;  // longer names are cut and marked by kNameCut
 
 enum Kind : std::uint16_t {
-  kRange = 1,       // a push/pop or start/end range that has ended
-  kMark = 2,        // an instant; end_ns == begin_ns
-  kThreadName = 3,  // `name` is what the job calls `thread`; an instant
+  kRange = 1,          // a push/pop or start/end range that has ended
+  kMark = 2,           // an instant; end_ns == begin_ns
+  kThreadName = 3,     // `name` is what the job calls `thread`; an instant
+  kRangesLeftOut = 4,  // from begin_ns to end_ns no range was recorded, and what was open then is forgotten: there were
+                       // too many for the budget
 
   // 16 to 31: from CUPTI. `device`, `context` and `stream` are CUDA's numbers; `thread` holds the stream, `depth` the
   // device. begin_ns = end_ns = 0 is never published: a record whose stamps CUPTI lost is counted instead.
@@ -61,7 +63,7 @@ enum ClockBound : std::uint16_t {
 };
 
 constexpr bool known_kind(std::uint16_t kind) {
-  return (kind >= kRange && kind <= kThreadName) || (kind >= kKernel && kind <= kDevice) ||
+  return (kind >= kRange && kind <= kRangesLeftOut) || (kind >= kKernel && kind <= kDevice) ||
          (kind >= kCollective && kind <= kClock);
 }
 // Whether RecordSlot::domain is a number of that kind rather than an index into the name table.
@@ -149,6 +151,9 @@ struct alignas(64) RingHeader {
   alignas(64) std::atomic<std::uint64_t> tail;  // next slot the consumer reads; consumer writes, producers only look
   // The consumer asks for kDetailAll until then (CLOCK_REALTIME), whatever it costs; the process grants ten minutes.
   std::atomic<std::uint64_t> full_detail_until_ns;
+  // 1 + the slot below which the consumer has stored what it read; consumer writes, for the next consumer. 0 = not
+  // said.
+  std::atomic<std::uint64_t> kept;
   alignas(64) std::atomic<std::uint64_t> dropped;  // records that found the ring full
   std::atomic<std::uint64_t> names_dropped;        // names that found the table full
   std::atomic<std::uint32_t> closed;               // 1 after an orderly exit

@@ -6,6 +6,7 @@
 // Names and meanings are those of Megatron-LM's argument parser and layer layout (core_r0.16, August 2026), DeepSpeed's
 // configuration (0.16), Galvatron's strategy files (2.4), and PyTorch's DistributedDataParallel and
 // FullyShardedDataParallel (1.13 and later), which read no file: theirs is read by client/python/trimtab/parallel.py.
+// Those of torchtitan are its configuration's (0.2.2 and 0.3.0).
 
 #include <cstdint>
 #include <map>
@@ -32,9 +33,13 @@ struct TargetLimits {
   Reach sharded = Reach::kNone;
   std::vector<ShardedLevel> levels{ShardedLevel::kNone};
   bool levels_with_pipeline = true;  // gradients and parameters may be sharded where there are several stages
+  bool full_pipeline = false;        // as many microbatches as stages, or more
+  bool replicas_alone = false;       // replicas that share nothing are in one stage
   Reach recompute = Reach::kNone;    // kJob: all layers or none
   bool recompute_first = false;      // the first N layers of every stage
+  bool recompute_nth = false;        // each N-th layer of every stage
   bool recompute_mlp = false;        // the mlp of every layer alone
+  bool recompute_sharded = false;    // only where gradients or parameters are sharded
   bool one_sharded_kind = false;     // what is sharded beyond none and parameters is the same in the whole job
   std::int64_t bucket_bytes = 0;     // of plans that do not say; above 0: a search chooses target_knobs.bucket_bytes
 };
@@ -50,6 +55,7 @@ struct ExportedPlan {
   std::string file_text;
   // What the framework demands with this plan, whatever the job sets.
   std::map<std::string, std::string> environment = {};
+  std::string_view environment_when = {};  // " where ..."; empty: always
 };
 
 // "trainer", the reference trainer, reads plan.json itself.

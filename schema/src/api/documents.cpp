@@ -42,6 +42,11 @@ std::span<const std::string_view> words_of(TraceState) {
   return kStates;
 }
 
+std::span<const std::string_view> words_of(GainBy) {
+  static constexpr std::array<std::string_view, 3> kWays = {"comparison", "trials", "trial not kept"};
+  return kWays;
+}
+
 std::span<const std::string_view> words_of(ReportVersion) {
   static constexpr std::array<std::string_view, 1> kVersions = {"trimtab.report/1"};
   return kVersions;
@@ -140,6 +145,9 @@ template std::string to_json(const Audit& document);
 template Result<Audit> parse(std::string_view json, std::string_view source);
 template std::string to_json(const Trace& document);
 template Result<Trace> parse(std::string_view json, std::string_view source);
+template std::string to_json(const Timelines& document);
 template Result<Timelines> parse(std::string_view json, std::string_view source);
+template std::string to_json(const TakenOver& document);
+template Result<TakenOver> parse(std::string_view json, std::string_view source);
 
 }  // namespace trimtab::api

@@ -1,5 +1,6 @@
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -32,12 +33,10 @@ Status check_batch(const BatchId& batch, const std::string& source) {
   if (batch.number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return bad_input("batches are numbered below 2^63, found " + std::to_string(batch.number));
   }
+  if (parse_cost_source(source).kind == CostSource::Kind::kTakenOver) {
+    return bad_input("costs that are taken over were not measured on this hardware and are not stored: " + source);
+  }
   return {};
-}
-
-Error keyless(std::int64_t id) {
-  return bad_input("a stored cost names the key " + std::to_string(id) +
-                   ", which is not there; the database is damaged");
 }
 
 }  // namespace
@@ -65,6 +64,10 @@ const std::string& CostDatabase::name() const {
 
 const std::string& CostDatabase::backup() const {
   return implementation_->database.backup();
+}
+
+DatabaseHealth CostDatabase::look_after() {
+  return implementation_->database.look_after();
 }
 
 Result<bool> CostDatabase::add_batch(const BatchId& batch, const Fingerprint& fingerprint, const std::string& source,
@@ -109,32 +112,71 @@ Result<std::size_t> CostDatabase::fold_origins(std::span<const std::string> name
   return done;
 }
 
-Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
-                                              const std::string& source) const {
-  const Database& database = implementation_->database;
-  std::map<std::pair<std::int64_t, CostSource>, Statistics> merged;
-  std::map<std::int64_t, CostKey> keys;
-  const auto read = [&]() -> Status {
-    TRIMTAB_TRY(keys, cost_tables::read_keys(database, kinds));
-    CostQuery query{fingerprint_hash, source, std::nullopt};
-    if (!kinds.empty()) query.keys.emplace();
-    for (const auto& [id, key] : keys) {
-      if (query.keys) query.keys->insert(id);
-    }
-    return cost_tables::read_values(database, query, [&](const CostPlace& place, const Statistics& one) {
-      merged[{place.key, parse_cost_source(place.source)}].merge(one);
-    });
-  };
-  TRIMTAB_TRY_STATUS(database.snapshot(read));
+namespace {
+
+using MergedCosts = std::map<std::pair<std::int64_t, CostSource>, Statistics>;
+
+// By key and source.
+Result<std::vector<Cost>> costs_of(MergedCosts merged, const std::map<std::int64_t, CostKey>& keys) {
   std::vector<Cost> result;
   for (auto& [place, statistics] : merged) {
     const auto key = keys.find(place.first);
-    if (key == keys.end()) return keyless(place.first);
+    if (key == keys.end()) continue;  // the key could not be read, and what it cost says nothing without it
     result.push_back({key->second, std::move(statistics), place.second});
   }
   std::ranges::sort(result,
                     [](const Cost& a, const Cost& b) { return std::tie(a.key, a.source) < std::tie(b.key, b.source); });
   return result;
+}
+
+Result<MergedCosts> read_merged(const Database& database, const CostQuery& query) {
+  MergedCosts merged;
+  TRIMTAB_TRY_STATUS(cost_tables::read_values(database, query, [&](const CostPlace& place, const Statistics& one) {
+    merged[{place.key, parse_cost_source(place.source)}].merge(one);
+  }));
+  return merged;
+}
+
+std::set<std::int64_t> ids_of(const std::map<std::int64_t, CostKey>& keys) {
+  std::set<std::int64_t> ids;
+  for (const auto& [id, key] : keys) ids.insert(id);
+  return ids;
+}
+
+}  // namespace
+
+Result<std::vector<Cost>> CostDatabase::costs(const std::string& fingerprint_hash, const std::vector<CostKind>& kinds,
+                                              const std::string& source) const {
+  const Database& database = implementation_->database;
+  MergedCosts merged;
+  std::map<std::int64_t, CostKey> keys;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(keys, cost_tables::read_keys(database, kinds));
+    CostQuery query{fingerprint_hash, source, std::nullopt};
+    if (!kinds.empty()) query.keys = ids_of(keys);
+    TRIMTAB_TRY(merged, read_merged(database, query));
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(database.snapshot(read));
+  return costs_of(std::move(merged), keys);
+}
+
+Result<CostPage> CostDatabase::costs_page(const std::string& fingerprint_hash, std::int64_t after,
+                                          std::size_t most) const {
+  const Database& database = implementation_->database;
+  MergedCosts merged;
+  cost_tables::KeyPage keys;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(keys, cost_tables::read_keys_after(database, after, most));
+    if (keys.keys.empty()) return {};
+    TRIMTAB_TRY(merged, read_merged(database, {fingerprint_hash, "", ids_of(keys.keys)}));
+    return {};
+  };
+  TRIMTAB_TRY_STATUS(database.snapshot(read));
+  CostPage page;
+  page.next = keys.next;
+  TRIMTAB_TRY(page.costs, costs_of(std::move(merged), keys.keys));
+  return page;
 }
 
 Result<std::vector<CostRow>> CostDatabase::rows() const {
@@ -150,7 +192,7 @@ Result<std::vector<CostRow>> CostDatabase::rows() const {
   std::vector<CostRow> result;
   for (auto& [place, statistics] : merged) {
     const auto key = keys.find(place.key);
-    if (key == keys.end()) return keyless(place.key);
+    if (key == keys.end()) continue;
     result.push_back(
         {place.fingerprint, place.source, {key->second, std::move(statistics), parse_cost_source(place.source)}});
   }
@@ -160,12 +202,40 @@ Result<std::vector<CostRow>> CostDatabase::rows() const {
   return result;
 }
 
-Result<std::vector<Fingerprint>> CostDatabase::fingerprints() const {
-  TRIMTAB_TRY(const auto rows, implementation_->database.query("SELECT json FROM fingerprints ORDER BY hash"));
+namespace {
+
+Result<std::vector<Fingerprint>> parse_fingerprints(const Database& database, const Rows& rows) {
   std::vector<Fingerprint> result;
   for (const Row& row : rows) {
-    TRIMTAB_TRY(Fingerprint fingerprint, parse_fingerprint(as_text(row[0]), implementation_->database.name()));
+    if (as_text(row[1]).empty()) continue;  // its text could not be read
+    TRIMTAB_TRY(Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), database.name()));
     result.push_back(std::move(fingerprint));
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<Fingerprint>> CostDatabase::fingerprints() const {
+  const Database& database = implementation_->database;
+  TRIMTAB_TRY(const auto found, database.query_checked(cost_tables::fingerprint_rows(), "ORDER BY hash"));
+  return parse_fingerprints(database, found.rows);
+}
+
+// Some may be left out that cannot be read: what follows is asked for until there are enough.
+Result<std::vector<Fingerprint>> CostDatabase::fingerprints_after(const std::string& after, std::size_t most) const {
+  const Database& database = implementation_->database;
+  std::vector<Fingerprint> result;
+  for (std::string from = after; result.size() < most;) {
+    TRIMTAB_TRY(const auto hashes, database.query("SELECT hash FROM fingerprints WHERE hash > ? ORDER BY hash LIMIT ?",
+                                                  {from, static_cast<std::int64_t>(most - result.size())}));
+    if (hashes.empty()) break;
+    const std::string last = as_text(hashes.back()[0]);
+    TRIMTAB_TRY(const auto found, database.query_checked(cost_tables::fingerprint_rows(),
+                                                         "WHERE hash > ? AND hash <= ? ORDER BY hash", {from, last}));
+    TRIMTAB_TRY(auto some, parse_fingerprints(database, found.rows));
+    std::ranges::move(some, std::back_inserter(result));
+    from = last;
   }
   return result;
 }
@@ -205,9 +275,10 @@ Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
 
 Status CostDatabase::put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json) {
   return implementation_->database.execute(
-      "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 1, ?) ON CONFLICT (fingerprint, name) "
-      "DO UPDATE SET revision = facts.revision + 1, json = excluded.json",
-      {fingerprint_hash, name, json});
+      "INSERT INTO facts (fingerprint, name, revision, json, checksum) VALUES (?, ?, 1, ?, ?) ON CONFLICT "
+      "(fingerprint, "
+      "name) DO UPDATE SET revision = facts.revision + 1, json = excluded.json, checksum = excluded.checksum",
+      with_checksum({fingerprint_hash, name, json}));
 }
 
 // A fact that is not there is stored empty first, so that two who make it wait for each other.
@@ -216,23 +287,24 @@ Status CostDatabase::change_fact(const std::string& fingerprint_hash, const std:
   Database& database = implementation_->database;
   return database.transaction([&]() -> Status {
     TRIMTAB_TRY_STATUS(
-        database.execute("INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, 0, '') "
+        database.execute("INSERT INTO facts (fingerprint, name, revision, json, checksum) VALUES (?, ?, 0, ?, ?) "
                          "ON CONFLICT (fingerprint, name) DO NOTHING",
-                         {fingerprint_hash, name}));
-    TRIMTAB_TRY(const auto rows, database.query("SELECT revision, json FROM facts WHERE fingerprint = ? AND name = ?" +
-                                                    database.row_lock(),
-                                                {fingerprint_hash, name}));
-    const bool known = as_integer(rows.at(0)[0]) > 0;
-    return put_fact(fingerprint_hash, name, change(known ? &as_text(rows[0][1]) : nullptr));
+                         with_checksum({fingerprint_hash, name, std::string()})));
+    TRIMTAB_TRY(const auto rows,
+                database.query("SELECT revision FROM facts WHERE fingerprint = ? AND name = ?" + database.row_lock(),
+                               {fingerprint_hash, name}));
+    const bool known = !rows.empty() && as_integer(rows[0][0]) > 0;
+    TRIMTAB_TRY(const auto there, fact(fingerprint_hash, name));
+    return put_fact(fingerprint_hash, name, change(known && there ? &*there : nullptr));
   });
 }
 
 Result<std::optional<std::string>> CostDatabase::fact(const std::string& fingerprint_hash,
                                                       const std::string& name) const {
-  TRIMTAB_TRY(const auto rows,
-              implementation_->database.query("SELECT json FROM facts WHERE fingerprint = ? AND name = ?",
-                                              {fingerprint_hash, name}));
-  return rows.empty() ? std::optional<std::string>() : std::optional(as_text(rows[0][0]));
+  TRIMTAB_TRY(const auto found,
+              implementation_->database.query_checked(cost_tables::fact_rows(), "WHERE fingerprint = ? AND name = ?",
+                                                      {fingerprint_hash, name}));
+  return found.rows.empty() ? std::optional<std::string>() : std::optional(as_text(found.rows[0][2]));
 }
 
 Result<ServerInspection> inspect_cost_server(const std::string& name) {

@@ -47,15 +47,23 @@ Status add_folded(const Database& database, const Origin& origin, CostSums& sums
   for (const auto& [place, statistics] : sums) {
     places.push_back({place.fingerprint, place.key, place.source, origin.id});
   }
-  TRIMTAB_TRY(const auto found,
-              database.query_each("SELECT statistics FROM costs WHERE fingerprint = ? AND cost_key = ? AND source = ? "
-                                  "AND origin = ?",
+  TRIMTAB_TRY(auto found,
+              database.query_each("SELECT statistics, checksum FROM costs WHERE fingerprint = ? AND cost_key = ? AND "
+                                  "source = ? AND origin = ?",
                                   places));
   auto sum = sums.begin();
-  for (const Rows& rows : found) {
+  auto place = places.begin();
+  for (Rows& rows : found) {
     Statistics& statistics = (sum++)->second;
+    Row values = std::move(*place++);
     if (rows.empty()) continue;
-    TRIMTAB_TRY(const Statistics folded, Statistics::decode(as_text(rows[0][0])));
+    values.push_back(std::move(rows[0][0]));
+    if (rows[0][1] != Value(std::int64_t{0}) && rows[0][1] != Value(row_checksum(values))) {
+      return bad_input("cost database " + database.name() +
+                       ": a folded cost cannot be read, and nothing is added to it. Start the program again: it sets "
+                       "apart what it cannot read");
+    }
+    TRIMTAB_TRY(const Statistics folded, Statistics::decode(as_text(values.back())));
     statistics.merge(folded);
   }
   return {};
@@ -152,7 +160,9 @@ Status fold_until(Database& database, const Origin& origin, std::int64_t end) {
   TRIMTAB_TRY_STATUS(put_costs(database, origin, sums));
   TRIMTAB_TRY_STATUS(database.execute("DELETE FROM batches WHERE origin = ? AND number > ? AND number <= ?",
                                       {origin.id, origin.folded, end}));
-  return database.execute("UPDATE origins SET folded = ? WHERE id = ?", {end, origin.id});
+  Origin folded = origin;
+  folded.folded = end;
+  return put_nodes(database, {folded});
 }
 
 Status fold(Database& database, const Origin& origin) {

@@ -14,9 +14,9 @@ class Merge {
   Result<std::uint64_t> run() {
     TRIMTAB_TRY_STATUS(merge_fingerprints());
     TRIMTAB_TRY_STATUS(map_keys());
-    TRIMTAB_TRY(const auto origins, theirs_.query("SELECT id, folded, name FROM origins ORDER BY name"));
-    for (const Row& row : origins) {
-      TRIMTAB_TRY_STATUS(merge_origin({as_integer(row[0]), as_integer(row[1])}, as_text(row[2])));
+    TRIMTAB_TRY(const auto origins, theirs_.query_checked(origin_rows(), "ORDER BY name"));
+    for (const Row& row : origins.rows) {
+      TRIMTAB_TRY_STATUS(merge_origin({as_integer(row[0]), as_integer(row[2])}, as_text(row[1])));
     }
     TRIMTAB_TRY_STATUS(merge_facts());
     return added_;
@@ -24,8 +24,13 @@ class Merge {
 
  private:
   Status merge_fingerprints() {
-    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT hash, json FROM fingerprints ORDER BY hash"));
-    for (const Row& row : rows) {
+    TRIMTAB_TRY(const auto found, theirs_.query_checked(fingerprint_rows(), "ORDER BY hash"));
+    for (const Row& row : found.rows) {
+      // Of one that could not be read the hash alone is known.
+      if (as_text(row[1]).empty()) {
+        TRIMTAB_TRY_STATUS(put_fingerprint(ours_, as_text(row[0]), ""));
+        continue;
+      }
       TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), theirs_.name()));
       if (hash(fingerprint) != as_text(row[0])) {
         return bad_input(theirs_.name() + ": fingerprint " + quoted_text(as_text(row[0])) +
@@ -73,15 +78,14 @@ class Merge {
         ours_.execute("DELETE FROM batches WHERE origin = ? AND number <> 0 AND number <= ?", {our.id, their.folded}));
     our.folded = their.folded;
     std::erase_if(known, [&](std::int64_t number) { return number != 0 && number <= our.folded; });
-    TRIMTAB_TRY_STATUS(ours_.execute("UPDATE origins SET folded = ? WHERE id = ?", {our.folded, our.id}));
-    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT fingerprint, cost_key, source, statistics FROM costs "
-                                               "WHERE origin = ?",
-                                               {their.id}));
+    TRIMTAB_TRY_STATUS(put_nodes(ours_, {our}));
+    TRIMTAB_TRY(const auto found, theirs_.query_checked(cost_rows(), "WHERE origin = ?", {their.id}));
     CostSums sums;
-    for (const Row& row : rows) {
-      TRIMTAB_TRY(const std::int64_t key, our_key(as_integer(row[1])));
-      TRIMTAB_TRY(Statistics statistics, Statistics::decode(as_text(row[3])));
-      sums[{as_text(row[0]), key, as_text(row[2])}] = std::move(statistics);
+    for (const Row& row : found.rows) {
+      const auto key = keys_.find(as_integer(row[1]));
+      if (key == keys_.end()) continue;  // it was set apart
+      TRIMTAB_TRY(Statistics statistics, Statistics::decode(as_text(row[4])));
+      sums[{as_text(row[0]), key->second, as_text(row[2])}] = std::move(statistics);
     }
     return put_costs(ours_, our, sums);
   }
@@ -110,26 +114,26 @@ class Merge {
     TRIMTAB_TRY(const auto decoded, decode_costs(costs));
     std::string text;
     for (const KeyedCost& cost : decoded) {
-      TRIMTAB_TRY(const std::int64_t key, our_key(cost.key));
-      append_cost(text, key, cost.statistics);
+      const auto key = keys_.find(cost.key);
+      if (key != keys_.end()) append_cost(text, key->second, cost.statistics);
     }
     return text;
   }
 
-  Result<std::int64_t> our_key(std::int64_t theirs) const {
-    const auto key = keys_.find(theirs);
-    if (key != keys_.end()) return key->second;
-    return bad_input(theirs_.name() + ": a cost has no key; the database is damaged");
-  }
-
   Status merge_facts() {
-    TRIMTAB_TRY(const auto rows,
-                theirs_.query("SELECT fingerprint, name, revision, json FROM facts ORDER BY fingerprint, name"));
+    TRIMTAB_TRY(const auto found, theirs_.query_checked(fact_rows(), "ORDER BY fingerprint, name"));
+    Rows arguments;
+    for (const Row& row : found.rows) {
+      TRIMTAB_TRY(const auto revision,
+                  theirs_.query("SELECT revision FROM facts WHERE fingerprint = ? AND name = ?", {row[0], row[1]}));
+      if (revision.empty()) continue;
+      arguments.push_back({row[0], row[1], revision[0][0], row[2], row_checksum(row)});
+    }
     return ours_.execute_each(
-        "INSERT INTO facts (fingerprint, name, revision, json) VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint, name) "
-        "DO UPDATE SET revision = excluded.revision, json = excluded.json "
-        "WHERE (excluded.revision, excluded.json) > (facts.revision, facts.json)",
-        rows);
+        "INSERT INTO facts (fingerprint, name, revision, json, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+        "(fingerprint, name) DO UPDATE SET revision = excluded.revision, json = excluded.json, checksum = "
+        "excluded.checksum WHERE (excluded.revision, excluded.json) > (facts.revision, facts.json)",
+        arguments);
   }
 
   Database& ours_;

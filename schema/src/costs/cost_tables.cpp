@@ -27,6 +27,29 @@ constexpr const char* kKeyColumns =
 // Another writer may have added the same key since it was looked for.
 constexpr const char* kKeyValues = ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
 
+// What is referred to and could not be read is made again, so that its number means nothing else later: keys that no
+// cost has, origins that nobody sends under, fingerprints whose text comes again with their next batch.
+constexpr const char* kSetApartKind = "set apart";
+constexpr const char* kKeysAgain =
+    "WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1000 + max(coalesce((SELECT "
+    "max(id) FROM cost_keys), 0), coalesce((SELECT max(cost_key) FROM costs), 0))) "
+    "INSERT INTO cost_keys (id, kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, algorithm, "
+    "protocol, channels, kernel_class, checksum) SELECT id, 'set apart', id, '', 0, 0, '', 0, 0, '', '', '', 0, '', "
+    "row_checksum(id, 'set apart', CAST(id AS TEXT), '', 0, 0, '', 0, 0, '', '', '', 0, '') FROM ids "
+    "WHERE id NOT IN (SELECT id FROM cost_keys) AND EXISTS (SELECT 1 FROM set_apart WHERE place = 'cost_keys')";
+constexpr const char* kOriginsAgain =
+    "INSERT INTO origins (id, name, folded) SELECT origin, 'set apart ' || lower(hex(randomblob(8))), max(1, "
+    "coalesce((SELECT min(number) - 1 FROM batches b WHERE b.origin = used.origin AND number > 0), 1)) FROM (SELECT "
+    "origin FROM costs UNION SELECT origin FROM batches) used WHERE origin NOT IN (SELECT id FROM origins)";
+constexpr const char* kOriginsChecked =
+    "UPDATE origins SET checksum = row_checksum(id, name, folded, node) WHERE checksum = 0";
+constexpr const char* kFingerprintsAgain =
+    "INSERT INTO fingerprints (hash, json, checksum) SELECT fingerprint, '', row_checksum(fingerprint, '') FROM "
+    "(SELECT "
+    "fingerprint FROM costs UNION SELECT fingerprint FROM batches WHERE fingerprint IS NOT NULL) used WHERE "
+    "fingerprint "
+    "NOT IN (SELECT hash FROM fingerprints)";
+
 Result<std::int32_t> int32_of(const Value& value) {
   const std::int64_t number = as_integer(value);
   if (number >= 0 && number <= std::numeric_limits<std::int32_t>::max()) return static_cast<std::int32_t>(number);
@@ -68,6 +91,10 @@ Row values_of(const CostKey& key) {
           key.kernel_class};
 }
 
+std::int64_t checksum_of(const Origin& origin) {
+  return row_checksum({origin.id, origin.name, origin.folded, origin.node});
+}
+
 // A file's index that does not fit its table.
 Error not_found_again(const Database& database, const std::string& what) {
   return bad_input("cost database " + database.name() + ": the " + what +
@@ -92,28 +119,97 @@ Result<std::vector<CostKey>> find_keys(const Database& database, const std::vect
   return missing;
 }
 
+// The checksum of a key holds its number, which it has once it is there.
+Status check_keys(Database& database, const std::vector<CostKey>& keys, const std::map<CostKey, std::int64_t>& ids) {
+  Rows arguments;
+  for (const CostKey& key : keys) {
+    const std::int64_t id = ids.at(key);
+    Row values = values_of(key);
+    values.insert(values.begin(), id);
+    arguments.push_back({row_checksum(values), id});
+  }
+  return database.execute_each("UPDATE cost_keys SET checksum = ? WHERE id = ? AND checksum = 0", arguments);
+}
+
+Status damaged_origin(const Database& database, const std::string& name) {
+  return bad_input("cost database " + database.name() + ": what it knows of origin " + name +
+                   " cannot be read, and nothing more is stored of it. Start the program again: it sets apart what it "
+                   "cannot read");
+}
+
 }  // namespace
+
+const CheckedTable& fingerprint_rows() {
+  static const CheckedTable table{"fingerprints", {"hash", "json"}};
+  return table;
+}
+
+const CheckedTable& origin_rows() {
+  static const CheckedTable table{"origins", {"id", "name", "folded", "node"}};
+  return table;
+}
+
+const CheckedTable& batch_rows() {
+  static const CheckedTable table{"batches", {"origin", "number", "fingerprint", "source", "costs"}};
+  return table;
+}
+
+const CheckedTable& key_rows() {
+  static const CheckedTable table{"cost_keys",
+                                  {"id", "kind", "subject", "dtype", "samples", "tp", "sharding", "bytes", "group_size",
+                                   "placement", "algorithm", "protocol", "channels", "kernel_class"}};
+  return table;
+}
+
+const CheckedTable& cost_rows() {
+  static const CheckedTable table{"costs", {"fingerprint", "cost_key", "source", "origin", "statistics"}};
+  return table;
+}
+
+const CheckedTable& fact_rows() {
+  static const CheckedTable table{"facts", {"fingerprint", "name", "json"}};
+  return table;
+}
 
 Migrations migrations() {
   return {kApplicationId,
           "cost database",
           {std::begin(kCostMigrations), std::end(kCostMigrations)},
-          {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)}};
+          {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
+          {fingerprint_rows(), origin_rows(), batch_rows(), key_rows(), cost_rows(), fact_rows()},
+          {kKeysAgain, kOriginsAgain, kOriginsChecked, kFingerprintsAgain}};
 }
 
 Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {
-  std::string sql = std::string("SELECT id, ") + kKeyColumns + " FROM cost_keys";
+  std::string of_kinds;
   Row arguments;
   for (const CostKind kind : kinds) {
-    sql += arguments.empty() ? " WHERE kind IN (?" : ", ?";
+    of_kinds += arguments.empty() ? "WHERE kind IN (?" : ", ?";
     arguments.emplace_back(std::string(to_string(kind)));
   }
-  TRIMTAB_TRY(const auto rows, database.query(kinds.empty() ? sql : sql + ")", arguments));
+  TRIMTAB_TRY(const auto found, database.query_checked(key_rows(), kinds.empty() ? "" : of_kinds + ")", arguments));
   std::map<std::int64_t, CostKey> keys;
-  for (const Row& row : rows) {
+  for (const Row& row : found.rows) {
+    if (as_text(row[1]) == kSetApartKind) continue;
     TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row));
   }
   return keys;
+}
+
+// Which rows are a page's is asked of their ids alone: one that cannot be read is of it, too.
+Result<KeyPage> read_keys_after(const Database& database, std::int64_t after, std::size_t most) {
+  TRIMTAB_TRY(const auto ids, database.query("SELECT id FROM cost_keys WHERE id > ? ORDER BY id LIMIT ?",
+                                             {after, static_cast<std::int64_t>(most + 1)}));
+  KeyPage page;
+  if (ids.empty()) return page;
+  const std::int64_t last = as_integer(ids[std::min(ids.size(), most) - 1][0]);
+  if (ids.size() > most) page.next = last;
+  TRIMTAB_TRY(const auto found, database.query_checked(key_rows(), "WHERE id > ? AND id <= ?", {after, last}));
+  for (const Row& row : found.rows) {
+    if (as_text(row[1]) == kSetApartKind) continue;
+    TRIMTAB_TRY(page.keys[as_integer(row[0])], parse_key(row));
+  }
+  return page;
 }
 
 Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const std::set<CostKey>& keys) {
@@ -126,11 +222,12 @@ Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const st
       database.execute_each(std::string("INSERT INTO cost_keys (") + kKeyColumns + kKeyValues, arguments));
   TRIMTAB_TRY(const auto still_missing, find_keys(database, missing, ids));
   if (!still_missing.empty()) return not_found_again(database, "key of " + still_missing.front().subject);
+  TRIMTAB_TRY_STATUS(check_keys(database, missing, ids));
   return ids;
 }
 
 Result<std::map<std::string, Origin>> intern_origins(Database& database, const std::set<std::string>& names) {
-  const std::string find = "SELECT id, folded, node FROM origins WHERE name = ?" + database.row_lock();
+  const std::string find = "SELECT id, name, folded, node, checksum FROM origins WHERE name = ?" + database.row_lock();
   std::map<std::string, Origin> origins;
   // Those that are not there; in order of name, as every writer locks them.
   const auto look = [&](const std::set<std::string>& wanted) -> Result<std::set<std::string>> {
@@ -143,7 +240,12 @@ Result<std::map<std::string, Origin>> intern_origins(Database& database, const s
       if (found[i].empty()) {
         missing.insert(name);
       } else {
-        origins[name] = {as_integer(found[i][0][0]), as_integer(found[i][0][1]), as_text(found[i][0][2])};
+        Row row = found[i][0];
+        const Value checksum = row.back();
+        row.pop_back();
+        const bool has_none = checksum == Value(std::int64_t{0});  // new, or on a server from before
+        if (!has_none && checksum != Value(row_checksum(row))) return damaged_origin(database, name).error();
+        origins[name] = {as_integer(row[0]), as_integer(row[2]), as_text(row[3]), name};
       }
     }
     return missing;
@@ -155,28 +257,41 @@ Result<std::map<std::string, Origin>> intern_origins(Database& database, const s
   TRIMTAB_TRY_STATUS(database.execute_each("INSERT INTO origins (name) VALUES (?) ON CONFLICT DO NOTHING", arguments));
   TRIMTAB_TRY(const auto still_missing, look(missing));
   if (!still_missing.empty()) return not_found_again(database, "origin " + *still_missing.begin());
+  std::vector<Origin> added;
+  for (const std::string& name : missing) added.push_back(origins.at(name));
+  TRIMTAB_TRY_STATUS(put_nodes(database, added));
   return origins;
 }
 
 Status put_nodes(Database& database, const std::vector<Origin>& origins) {
   Rows arguments;
-  for (const Origin& origin : origins) arguments.push_back({origin.node, origin.id});
-  return database.execute_each("UPDATE origins SET node = ? WHERE id = ?", arguments);
+  for (const Origin& origin : origins) {
+    arguments.push_back({origin.node, origin.folded, checksum_of(origin), origin.id});
+  }
+  return database.execute_each("UPDATE origins SET node = ?, folded = ?, checksum = ? WHERE id = ?", arguments);
 }
 
 Status put_costs(Database& database, const Origin& origin, const CostSums& sums) {
   Rows arguments;
   for (const auto& [place, statistics] : sums) {
-    arguments.push_back({place.fingerprint, place.key, place.source, origin.id, statistics.encode()});
+    arguments.push_back(with_checksum({place.fingerprint, place.key, place.source, origin.id, statistics.encode()}));
   }
   return database.execute_each(
-      "INSERT INTO costs (fingerprint, cost_key, source, origin, statistics) VALUES (?, ?, ?, ?, ?) "
-      "ON CONFLICT (fingerprint, cost_key, source, origin) DO UPDATE SET statistics = excluded.statistics",
+      "INSERT INTO costs (fingerprint, cost_key, source, origin, statistics, checksum) VALUES (?, ?, ?, ?, ?, ?) "
+      "ON CONFLICT (fingerprint, cost_key, source, origin) DO UPDATE SET statistics = excluded.statistics, "
+      "checksum = excluded.checksum",
       arguments);
 }
 
 Status put_fingerprint(Database& database, const std::string& hash, const std::string& json) {
-  return database.execute("INSERT INTO fingerprints (hash, json) VALUES (?, ?) ON CONFLICT DO NOTHING", {hash, json});
+  // Who updates a server's row holds it until the end of the transaction, and nothing is ever set apart there.
+  const char* again =
+      names_server(database.name())
+          ? "NOTHING"
+          : "UPDATE SET json = excluded.json, checksum = excluded.checksum WHERE fingerprints.json = ''";
+  return database.execute(
+      std::string("INSERT INTO fingerprints (hash, json, checksum) VALUES (?, ?, ?) ON CONFLICT (hash) DO ") + again,
+      with_checksum({hash, json}));
 }
 
 }  // namespace trimtab::cost_tables

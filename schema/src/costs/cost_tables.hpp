@@ -16,9 +16,23 @@ namespace trimtab::cost_tables {
 
 [[nodiscard]] Migrations migrations();
 
-// Keys by id; of these kinds, or all.
+// The tables and their checked columns. Rows without their checksum are left out wherever they are read.
+[[nodiscard]] const CheckedTable& fingerprint_rows();  // hash, json: empty where only the hash could be read
+[[nodiscard]] const CheckedTable& origin_rows();       // id, name, folded, node
+[[nodiscard]] const CheckedTable& batch_rows();        // origin, number, fingerprint, source, costs
+[[nodiscard]] const CheckedTable& key_rows();
+[[nodiscard]] const CheckedTable& cost_rows();  // fingerprint, cost_key, source, origin, statistics
+[[nodiscard]] const CheckedTable& fact_rows();  // fingerprint, name, json
+
+// Keys by id; of these kinds, or all. Without those that cannot be read.
 [[nodiscard]] Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database,
                                                                 const std::vector<CostKind>& kinds);
+// The first `most` keys after this id, without those that cannot be read.
+struct KeyPage {
+  std::map<std::int64_t, CostKey> keys;
+  std::int64_t next = 0;  // the last id, where others follow
+};
+[[nodiscard]] Result<KeyPage> read_keys_after(const Database& database, std::int64_t after, std::size_t most);
 // The ids of all of them; those that are new are stored. REQUIRES: canonical keys.
 [[nodiscard]] Result<std::map<CostKey, std::int64_t>> intern_keys(Database& database, const std::set<CostKey>& keys);
 
@@ -26,11 +40,12 @@ struct Origin {
   std::int64_t id = 0;
   std::int64_t folded = 0;  // all of 1 ... folded are stored as one
   std::string node = {};    // whose it is; empty = nobody's yet
+  std::string name = {};
 };
 // By name; stored where they are new, and locked until the transaction ends.
 [[nodiscard]] Result<std::map<std::string, Origin>> intern_origins(Database& database,
                                                                    const std::set<std::string>& names);
-// Writes whose these are. REQUIRES: interned in this transaction.
+// Writes whose these are, and up to where they are folded. REQUIRES: interned in this transaction.
 [[nodiscard]] Status put_nodes(Database& database, const std::vector<Origin>& origins);
 
 // Folded sums.

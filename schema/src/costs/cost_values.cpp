@@ -10,10 +10,10 @@ namespace {
 
 // Rows that are in memory at once.
 constexpr std::int64_t kAtOnce = 64;
-constexpr const char* kColumns = "SELECT origin, number, COALESCE(fingerprint || '', ''), source, costs FROM batches ";
 
 SingleBatch batch_of(Row& row) {
-  return {as_integer(row[0]), as_integer(row[1]), as_text(row[2]), as_text(row[3]),
+  const auto* fingerprint = std::get_if<std::string>(&row[2]);  // NULL where it has no costs
+  return {as_integer(row[0]), as_integer(row[1]), fingerprint == nullptr ? "" : *fingerprint, as_text(row[3]),
           std::move(std::get<std::string>(row[4]))};
 }
 
@@ -51,19 +51,23 @@ bool wants(const CostQuery& query, std::int64_t key) {
 }
 
 Status read_folded(const Database& database, const CostQuery& query, const EachValue& each) {
-  std::string sql = "SELECT fingerprint, cost_key, source, statistics FROM costs";
+  std::string rest;
   Row arguments;
   const auto restrict_to = [&](const char* column, Value value) {
-    sql += std::string(arguments.empty() ? " WHERE " : " AND ") + column + " = ?";
+    rest += std::string(arguments.empty() ? "WHERE " : " AND ") + column + " = ?";
     arguments.push_back(std::move(value));
   };
   if (!query.fingerprint.empty()) restrict_to("fingerprint", query.fingerprint);
   if (!query.source.empty()) restrict_to("source", query.source);
-  TRIMTAB_TRY(const auto rows, database.query(sql, arguments));
-  for (const Row& row : rows) {
+  if (query.keys && !query.keys->empty()) {
+    rest += std::string(arguments.empty() ? "WHERE" : " AND") + " cost_key BETWEEN ? AND ?";
+    arguments.insert(arguments.end(), {*query.keys->begin(), *query.keys->rbegin()});
+  }
+  TRIMTAB_TRY(const auto found, database.query_checked(cost_rows(), rest, arguments));
+  for (const Row& row : found.rows) {
     const CostPlace place{as_text(row[0]), as_integer(row[1]), as_text(row[2])};
     if (!wants(query, place.key)) continue;
-    TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[3])));
+    TRIMTAB_TRY(const Statistics statistics, Statistics::decode(as_text(row[4])));
     each(place, statistics);
   }
   return {};
@@ -72,23 +76,23 @@ Status read_folded(const Database& database, const CostQuery& query, const EachV
 // Calls `each` with the batches that have costs, some at a time.
 Status read_batches(const Database& database, const CostQuery& query,
                     const std::function<Status(const SingleBatch&)>& each) {
-  std::string sql = std::string(kColumns) + "WHERE (origin, number) > (?1, ?2) AND costs <> ''";
+  std::string rest = "WHERE (origin, number) > (?1, ?2) AND costs <> ''";
   Row arguments{std::int64_t{0}, std::int64_t{-1}, kAtOnce};
   std::string place = "?4";
   if (!query.fingerprint.empty()) {
-    sql += " AND fingerprint = " + std::exchange(place, "?5");
+    rest += " AND fingerprint = " + std::exchange(place, "?5");
     arguments.emplace_back(query.fingerprint);
   }
   if (!query.source.empty()) {
-    sql += " AND source = " + place;
+    rest += " AND source = " + place;
     arguments.emplace_back(query.source);
   }
-  sql += " ORDER BY origin, number LIMIT ?3";
+  rest += " ORDER BY origin, number LIMIT ?3";
   for (;;) {
-    TRIMTAB_TRY(auto rows, database.query(sql, arguments));
-    const std::vector<SingleBatch> batches = batches_of(std::move(rows));
+    TRIMTAB_TRY(auto found, database.query_checked(batch_rows(), rest, arguments));
+    const std::vector<SingleBatch> batches = batches_of(std::move(found.rows));
     for (const SingleBatch& batch : batches) TRIMTAB_TRY_STATUS(each(batch));
-    if (batches.size() < static_cast<std::size_t>(kAtOnce)) return {};
+    if (batches.empty() || batches.size() + found.damaged < static_cast<std::size_t>(kAtOnce)) return {};
     arguments[0] = batches.back().origin;
     arguments[1] = batches.back().number;
   }
@@ -120,19 +124,20 @@ Status insert_batches(Database& database, std::vector<SingleBatch> batches) {
   for (SingleBatch& batch : batches) {
     Value fingerprint = std::monostate{};
     if (!batch.costs.empty()) fingerprint = std::move(batch.fingerprint);
-    arguments.push_back(
-        {batch.origin, batch.number, std::move(fingerprint), std::move(batch.source), std::move(batch.costs)});
+    arguments.push_back(with_checksum(
+        {batch.origin, batch.number, std::move(fingerprint), std::move(batch.source), std::move(batch.costs)}));
   }
   return database.execute_each(
-      "INSERT INTO batches (origin, number, fingerprint, source, costs) VALUES (?, ?, ?, ?, ?)", arguments);
+      "INSERT INTO batches (origin, number, fingerprint, source, costs, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+      arguments);
 }
 
 Result<std::vector<SingleBatch>> next_batches(const Database& database, const Origin& origin, std::int64_t after,
                                               std::int64_t last) {
-  TRIMTAB_TRY(auto rows, database.query(std::string(kColumns) + "WHERE origin = ? AND number > ? AND number <= ? "
-                                                                "ORDER BY number LIMIT ?",
-                                        {origin.id, after, last, kAtOnce}));
-  return batches_of(std::move(rows));
+  TRIMTAB_TRY(auto found, database.query_checked(
+                              batch_rows(), "WHERE origin = ? AND number > ? AND number <= ? ORDER BY number LIMIT ?",
+                              {origin.id, after, last, kAtOnce}));
+  return batches_of(std::move(found.rows));
 }
 
 Status read_values(const Database& database, const CostQuery& query, const EachValue& each) {

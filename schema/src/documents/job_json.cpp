@@ -39,9 +39,11 @@ void members(M& m, Of<TrialSettings> auto& trials) {
   m.always("overhead", trials.overhead);
   m.always("deadline_ns", trials.deadline, kTime);
   m.unless(TrialSettings().look_every, "look_every_ns", trials.look_every, {0, kMostNs, kTime.name});
+  m.unless(TrialSettings().lasting, "lasting_ns", trials.lasting, {0, kMostNs, kTime.name});
   m.word("after", trials.stop_after, kAfterTuning);
   if constexpr (M::kReads) {
     if (!is_look_period(trials.look_every)) m.in.at("look_every_ns").fail(kLookRule);
+    if (!is_lasting(trials.lasting)) m.in.at("lasting_ns").fail(kLastingRule);
     if (!is_gain(trials.minimum_gain)) m.in.at("minimum_gain").fail(kGainRule);
     if (!is_overhead(trials.overhead)) m.in.at("overhead").fail(kOverheadRule);
   }
@@ -51,6 +53,22 @@ void members(auto& m, Of<CrashSettings> auto& crashes) {
   m.always("limit", crashes.limit, {0, kMaxCrashes, "an integer between 0 and 99"});
   m.always("within_ns", crashes.within, kTime);
   m.always("within_steps", crashes.within_steps, {0, kMaxCrashSteps, "an integer between 0 and 1000000000"});
+}
+
+template <typename M>
+void members(M& m, Of<OwnKnob> auto& knob) {
+  m.needed("name", knob.name);
+  m.word("class", knob.change_class, kChangeClasses);
+  m.list("values", knob.values);
+  m.unless({}, "when", knob.when);
+  if constexpr (M::kReads) {
+    m.in.at("values").each([&](const JsonReader& settings) {
+      settings.each_member([&](const std::string& key, const JsonReader& value) {
+        const Status known = check_own_setting(key, value.text());
+        if (!known.ok()) value.refuse(known.error().message);
+      });
+    });
+  }
 }
 
 template <typename M>
@@ -72,6 +90,7 @@ void members(M& m, Of<Job> auto& job) {
   m.always("environment", job.environment);
   m.unless(false, "elastic", job.elastic);
   m.unless(false, "share_devices", job.share_devices);
+  m.unless(true, "near_costs", job.near_costs);
   m.unless(false, "allow_restarts", job.allow_restarts);
   m.unless("", "target", job.target);
   m.unless("", "strategy", job.strategy);
@@ -92,6 +111,7 @@ void members(M& m, Of<Job> auto& job) {
       if (says_what_it_honours(job.target) && !hold) job.knobs.*knob = true;
     }
   }
+  m.unless({}, "own_knobs", job.own_knobs);
   m.always("trials", job.trials);
   m.always("crashes", job.crashes);
 }

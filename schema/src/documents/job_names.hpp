@@ -64,6 +64,12 @@ inline constexpr double kMaxDeadlineSeconds = 1e7;
 }
 inline constexpr const char* kLookRule = "0 or at least 1 s, at most 1e7";
 
+// trials.lasting_s; 0 = a few blocks.
+[[nodiscard]] inline bool is_lasting(Nanoseconds time) {
+  return time.count() == 0 || (time >= std::chrono::seconds(1) && time <= std::chrono::hours(1));
+}
+inline constexpr const char* kLastingRule = "0 or 1 s to 3600 s";
+
 inline constexpr std::int64_t kMaxCrashes = 99;  // they are remembered one by one
 inline constexpr std::int64_t kMaxCrashSteps = 1'000'000'000;
 

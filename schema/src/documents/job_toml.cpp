@@ -11,9 +11,9 @@
 
 #include "documents/job_names.hpp"
 #include "documents/json_document.hpp"
-#include "schema/job_settings.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
+#include "schema/settings/job_settings.hpp"
 
 namespace trimtab {
 
@@ -53,6 +53,10 @@ bool is_look_time(double seconds) {
   return seconds >= 0 && seconds <= kMaxDeadlineSeconds && is_look_period(Nanoseconds(std::llround(seconds * 1e9)));
 }
 
+bool is_lasting_time(double seconds) {
+  return seconds >= 0 && seconds <= kMaxDeadlineSeconds && is_lasting(Nanoseconds(std::llround(seconds * 1e9)));
+}
+
 // A table of any names.
 Row free_texts(const std::string& name, std::map<std::string, std::string> Job::*texts, const std::string& help) {
   return {{name + ".*", {GivenSetting::Type::kText}, "TEXT", "a text in quotes", "none", help},
@@ -60,6 +64,63 @@ Row free_texts(const std::string& name, std::map<std::string, std::string> Job::
             (parsed.job.*texts)[given.key] = given.text;
             return Status();
           }};
+}
+
+OwnKnob* own_knob_of(Job& job, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      job.own_knobs, [&](const OwnKnob& one) { return one.name == name || one.name == "env:" + name; });
+  return found == job.own_knobs.end() ? nullptr : &*found;
+}
+
+// What stands in [knobs.own_class] and [knobs.own_when] is of a knob of [knobs.own], which TOML's reader may meet
+// later.
+Result<OwnKnob*> named_own_knob(Job& job, const GivenSetting& given) {
+  OwnKnob* const knob = own_knob_of(job, given.key);
+  if (knob == nullptr) return bad_input("expected the name of a knob of [knobs.own], found '" + given.key + "'");
+  return knob;
+}
+
+std::vector<Row> own_knobs() {
+  using Type = GivenSetting::Type;
+  return {
+      {{"knobs.own.*",
+        {Type::kList, Type::kOther},
+        "ARRAY",
+        "an array of values, such as [1, 2, 4]",
+        "none",
+        "a knob of the job's own and the values that may be tried: an environment variable `NAME`, `\"arg:--name\"`, "
+        "`\"flag:--name\"`, or a name of yours and texts that each list settings, `\"arg:--batch=8 "
+        "arg:--accumulate=2\"`"},
+       [](ParsedJob& parsed, const GivenSetting& given) -> Status {
+         if (own_knob_of(parsed.job, given.key) != nullptr) return bad_input("is there twice");
+         TRIMTAB_TRY(OwnKnob knob, own_knob(given.key, given.list));
+         parsed.job.own_knobs.push_back(std::move(knob));
+         return {};
+       }},
+      {{"knobs.own_class.*",
+        {Type::kText},
+        "WORD",
+        "\"exact\", \"rounding\" or \"statistical\"",
+        "rounding",
+        "what that knob may do to what is learnt"},
+       [](ParsedJob& parsed, const GivenSetting& given) -> Status {
+         TRIMTAB_TRY(OwnKnob* const knob, named_own_knob(parsed.job, given));
+         if (std::ranges::find(kChangeClasses, given.text) == std::end(kChangeClasses))
+           return unsuitable("\"exact\", \"rounding\" or \"statistical\"", given);
+         knob->change_class = given.text;
+         return {};
+       }},
+      {{"knobs.own_when.*",
+        {Type::kList},
+        "ARRAY",
+        "an array of settings, such as [\"arg:--workers=2\"]",
+        "none",
+        "where that knob counts: under these settings of other knobs of its owner's. Of one key any of the values "
+        "suits"},
+       [](ParsedJob& parsed, const GivenSetting& given) -> Status {
+         TRIMTAB_TRY(OwnKnob* const knob, named_own_knob(parsed.job, given));
+         return add_condition(*knob, given.list);
+       }}};
 }
 
 std::vector<Row> top() {
@@ -84,6 +145,8 @@ std::vector<Row> top() {
       {"elastic", flag_setting(), of(&Job::elastic),
        "goes on with fewer ranks when a node is lost for good, and with more when one joins"},
       {"share_devices", flag_setting(), of(&Job::share_devices), "runs on devices that other jobs have, too"},
+      {"near_costs", flag_setting(), of(&Job::near_costs),
+       "costs of near hardware, such as another driver's, are taken over where a few that are measured confirm them"},
       {"allow_restarts", flag_setting(), of(&Job::allow_restarts),
        "with delivery \"restart\": the job may be stopped for trials, just after a checkpoint that it has written"},
       {"target", text_setting("NAME"), of(&Job::target), "the framework that runs the plans",
@@ -108,6 +171,8 @@ std::vector<Row> rest() {
        "for each part of a change of plan, and for the ranks' silence in a trial"},
       {"trials.look_every_s", seconds_setting(kLookRule, is_look_time), of(&Job::trials, &TrialSettings::look_every),
        "how often the hardware is looked at while the job trains. 0 = never"},
+      {"trials.lasting_s", seconds_setting(kLastingRule, is_lasting_time), of(&Job::trials, &TrialSettings::lasting),
+       "for how long at least steps must have changed, so that the machine is taken to have. 0 = some twenty steps"},
       {"trials.minimum_gain", number_setting("SHARE", kGainRule, is_gain),
        of(&Job::trials, &TrialSettings::minimum_gain),
        "of a step's time: what a plan must promise, at best, to be tried"},
@@ -180,10 +245,10 @@ Status check_complete(const ParsedJob& parsed, std::string_view source) {
   if (parsed.job.train.empty()) {
     return bad_input(prefix + "commands.train: expected the command that starts a rank, found nothing");
   }
-  const bool is_observed = parsed.job.mode == JobMode::kObserve;
-  if (!is_observed && parsed.job.describe.empty() && parsed.model_path.empty()) {
+  const bool needs_model = parsed.job.mode != JobMode::kObserve && parsed.job.own_knobs.empty();
+  if (needs_model && parsed.job.describe.empty() && parsed.model_path.empty()) {
     return bad_input(prefix + "commands.describe: expected the command that prints model.json, found nothing; " +
-                     "or name a file by the key \"model\"");
+                     "or name a file by the key \"model\", or try " + "knobs of your own alone ([knobs.own])");
   }
   if (refuses_own_switches(parsed.job)) {
     return bad_input(prefix + "knobs.memory_switches: expected false, found true: the ranks of commands.train, the " +
@@ -216,7 +281,7 @@ Result<std::string> read_file(const std::string& path, const std::string& what) 
 }  // namespace
 
 const SettingTable<ParsedJob>& job_settings() {
-  static const SettingTable<ParsedJob> kTable(SettingSources::kFile, {top(), tables(), rest()});
+  static const SettingTable<ParsedJob> kTable(SettingSources::kFile, {top(), tables(), own_knobs(), rest()});
   return kTable;
 }
 
@@ -225,7 +290,13 @@ Result<ParsedJob> parse_job_toml(std::string_view toml, std::string_view source,
   TRIMTAB_TRY_STATUS(check_schema(all, source));
   ParsedJob parsed;
   TRIMTAB_TRY(parsed.job.working_directory, absolute_path(".", directory));
-  for (const GivenSetting& given : all) TRIMTAB_TRY_STATUS(job_settings().set(parsed, given));
+  // Own knobs before what is said about them, wherever in the file each stands.
+  const auto is_about_own = [](const GivenSetting& given) { return given.name.starts_with("knobs.own_"); };
+  for (const bool about_own : {false, true}) {
+    for (const GivenSetting& given : all) {
+      if (is_about_own(given) == about_own) TRIMTAB_TRY_STATUS(job_settings().set(parsed, given));
+    }
+  }
   settle_knobs(all, parsed.job);
   TRIMTAB_TRY_STATUS(check_complete(parsed, source));
   return parsed;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "schema/json_nesting.hpp"
 
@@ -32,6 +33,43 @@ std::string reason_of(const std::string& what) {
   return valid_text(reason);
 }
 
+std::string repeated_field_refusal(const std::string& name) {
+  return "the field " + quoted_text(name) + " occurs twice in one object; remove one of them";
+}
+
+// Keeps the names of the objects that are open, and nothing else.
+class FieldNames final : public nlohmann::json_sax<Json> {
+ public:
+  std::optional<std::string> failure;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return false; }
+  bool start_object(std::size_t) override {
+    open_.emplace_back();
+    return open_.size() <= kMaxJsonLevels;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool key(std::string& name) override {
+    if (open_.back().insert(name).second) return true;
+    failure = repeated_field_refusal(name);
+    return false;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+};
+
 // Builds the tree; nlohmann's own builder knows no limit of depth and keeps the last of two equal members.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
@@ -55,7 +93,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool key(std::string& name) override {
     Json& object = *open_.back();
     if (object.contains(name)) {
-      failure = "the field " + quoted_text(name) + " occurs twice in one object; remove one of them";
+      failure = repeated_field_refusal(name);
       return false;
     }
     member_ = &object[name];
@@ -127,6 +165,12 @@ std::string dump(const Json& json) {
 
 std::string dump(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+std::optional<std::string> repeated_json_field(std::string_view json) {
+  FieldNames names;
+  (void)Json::sax_parse(json, &names);
+  return names.failure;
 }
 
 bool json_nested_within(std::string_view json, std::size_t levels) {

@@ -172,6 +172,13 @@ void members(M& m, Of<Plan> auto& plan) {
   } else {
     for (const auto& [name, text] : plan.target_knobs) m.json["target_knobs"][name] = write_knob(text);
   }
+  m.unless({}, "own", plan.own);
+  if constexpr (M::kReads) {
+    m.in.at("own").each_member([&](const std::string& name, const JsonReader& value) {
+      const Status known = check_own_setting(name, value.text());
+      if (!known.ok()) value.refuse(known.error().message);
+    });
+  }
 }
 
 Result<Plan> parse_plan(std::string_view json, std::string_view source) {

@@ -67,6 +67,13 @@ class PostgresDatabase : public DatabaseBackend {
   std::string row_lock() const override { return " FOR UPDATE"; }
   const std::string& name() const override { return name_.text; }
   const std::string& backup() const override { return tables_.backup(); }
+  Status keep_in_place() override { return {}; }
+  DatabaseHealth health() const override {
+    DatabaseHealth health;
+    health.unreadable = unreadable_;
+    return health;
+  }
+  Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
 
  private:
   struct Attempt {
@@ -101,6 +108,7 @@ class PostgresDatabase : public DatabaseBackend {
   Scope scope_ = Scope::kNone;
   std::optional<PostgresFailure> broken_;  // what ended the open transaction; nothing of it can be stored any more
   std::int64_t transaction_id_ = 0;
+  std::uint64_t unreadable_ = 0;
 };
 
 Result<PostgresSession> PostgresDatabase::connect() {
@@ -186,6 +194,15 @@ Result<std::vector<Rows>> PostgresDatabase::read(const std::vector<PostgresState
 Result<Rows> PostgresDatabase::query(const std::string& sql, const Row& arguments) {
   TRIMTAB_TRY(auto answers, read({{sql, arguments}}));
   return std::move(answers.front());
+}
+
+// Rows from before there were checksums have none until they are written again.
+Result<CheckedRows> PostgresDatabase::query_checked(const std::string& sql, const Row& arguments) {
+  TRIMTAB_TRY(Rows rows, query(sql, arguments));
+  CheckedRows found;
+  for (Row& row : rows) keep_whole(found, std::move(row), true);
+  unreadable_ += found.damaged;
+  return found;
 }
 
 Result<std::vector<Rows>> PostgresDatabase::query_each(const std::string& sql, const Rows& arguments) {

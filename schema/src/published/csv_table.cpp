@@ -23,13 +23,6 @@ void split(std::string_view line, std::vector<std::string_view>& cells) {
   }
 }
 
-template <typename Names>
-std::string list_of(const Names& names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
 std::string decimal(double value) {
   return value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value)) : std::to_string(value);
 }
@@ -77,7 +70,7 @@ double CsvRow::number(std::string_view column, double low, double high) {
 std::size_t CsvRow::choice(std::string_view column, std::initializer_list<std::string_view> choices) {
   const auto found = std::find(choices.begin(), choices.end(), cell(column));
   if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
-  fail(column, "one of " + list_of(choices));
+  fail(column, "one of " + joined(choices));
   return 0;
 }
 
@@ -92,7 +85,7 @@ Status CsvRow::find_columns(const Columns& header, std::string_view line) {
     }
   }
   if (missing.empty()) return {};
-  return bad_input(path_ + ":1: expected a header with the columns " + list_of(columns_) + "; " + list_of(missing) +
+  return bad_input(path_ + ":1: expected a header with the columns " + joined(columns_) + "; " + joined(missing) +
                    (missing.size() == 1 ? " is" : " are") + " missing, found " + quoted_text(line));
 }
 

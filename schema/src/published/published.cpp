@@ -1,4 +1,6 @@
+#include <utility>
 
+#include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 #include "published/aceso/costs.hpp"
 #include "published/formats.hpp"
@@ -68,12 +70,23 @@ Result<Published> read_galvatron(const std::vector<std::string>& directories, co
   return galvatron_from_folders(folders, supplement, std::move(remarks));
 }
 
+Result<Published> read_traces_with(const std::vector<std::string>& paths, ProfileSupplement supplement) {
+  const std::int32_t devices_per_node = std::exchange(supplement.devices_per_node, 0);
+  if (!supplement.empty()) {
+    return bad_input(
+        "the format traces needs no word but --devices-per-node: expected no other option about layers, "
+        "batches, nodes or devices");
+  }
+  return read_trace_costs(paths, devices_per_node);
+}
+
 }  // namespace
 
 }  // namespace published
 
 const std::vector<std::string_view>& published_formats() {
-  static const std::vector<std::string_view> kFormats{"aceso", "galvatron", "nccl-tests", "oases"};
+  static const std::vector<std::string_view> kFormats{"aceso",      "galvatron", "nccl-inspector",
+                                                      "nccl-tests", "oases",     "traces"};
   return kFormats;
 }
 
@@ -87,19 +100,20 @@ Result<Published> read_published(std::string_view format, const std::vector<std:
   if (paths.empty()) return bad_input("the format " + std::string(format) + " needs something to read, found nothing");
   if (format == "aceso") return published::read_aceso(paths, supplement);
   if (format == "galvatron") return published::read_galvatron(paths, supplement);
-  const bool known = format == "oases" || format == "nccl-tests";
+  if (format == "traces") return published::read_traces_with(paths, supplement);
+  const bool known = format == "oases" || format == "nccl-tests" || format == "nccl-inspector";
   if (known && !supplement.empty()) {
     return bad_input("the format " + std::string(format) +
                      " says everything: expected no options about layers, batches, nodes or devices");
   }
   if (format == "nccl-tests") return published::read_nccl_tests(paths);
+  if (format == "nccl-inspector") return published::read_nccl_inspector(paths);
   if (format == "oases" && paths.size() != 1) {
     return bad_input("the format oases is one directory, found " + std::to_string(paths.size()));
   }
   if (format == "oases") return published::read_oases(paths.front());
-  std::string names;
-  for (const std::string_view name : published_formats()) names += (names.empty() ? "" : ", ") + std::string(name);
-  return bad_input("--format: expected a published format (" + names + "), found " + quoted_text(format));
+  return bad_input("--format: expected a published format (" + joined(published_formats()) + "), found " +
+                   quoted_text(format));
 }
 
 }  // namespace trimtab

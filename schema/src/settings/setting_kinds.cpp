@@ -1,4 +1,4 @@
-#include "schema/setting_kinds.hpp"
+#include "schema/settings/setting_kinds.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 
 namespace trimtab {
 
@@ -58,12 +59,6 @@ std::string time_text(Nanoseconds time) {
                                         {1'000, "us"},
                                         {1, "ns"}}};
   return time.count() == 0 ? "0s" : in_units(time.count(), kUnits);
-}
-
-std::string joined(std::span<const std::string_view> words) {
-  std::string text;
-  for (const std::string_view word : words) text += (text.empty() ? "" : "|") + std::string(word);
-  return text;
 }
 
 std::string one_of(std::span<const std::string_view> words) {
@@ -142,12 +137,12 @@ SettingKind<std::size_t> choice_setting(std::span<const std::string_view> words)
     return found == words.end() ? std::nullopt : std::optional<std::size_t>(found - words.begin());
   };
   const auto write = [words](std::size_t index) { return std::string(words[index]); };
-  return kind<std::size_t>({Type::kText}, joined(words), one_of(words), read, write);
+  return kind<std::size_t>({Type::kText}, joined(words, "|"), one_of(words), read, write);
 }
 
 SettingKind<std::string> word_setting(std::span<const std::string_view> words) {
   const auto suits = [words](std::string_view text) { return std::ranges::find(words, text) != words.end(); };
-  return text_kind(joined(words), one_of(words), suits);
+  return text_kind(joined(words, "|"), one_of(words), suits);
 }
 
 SettingKind<std::string> log_level_setting() {

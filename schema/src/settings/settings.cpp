@@ -1,4 +1,4 @@
-#include "schema/settings.hpp"
+#include "schema/settings/settings.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -72,7 +72,7 @@ Error SettingNames::unknown(const GivenSetting& given) const {
   std::vector<std::string> known;
   for (const SettingFacts& one : facts_) {
     if (!is_within) known.push_back(one.name.substr(0, one.name.find('.')));
-    if (is_within && one.name.starts_with(table + ".")) known.push_back(one.name);
+    if (is_within && one.name.starts_with(table + ".") && !one.name.ends_with(".*")) known.push_back(one.name);
   }
   return bad_input(given.place + ": unknown key \"" + given.name + "\"; did you mean \"" + nearest(given.name, known) +
                    "\"?");

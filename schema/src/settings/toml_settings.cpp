@@ -1,56 +1,16 @@
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <sstream>
 
-#include "schema/settings.hpp"
+#include "schema/settings/settings.hpp"
+#include "settings/toml_text.hpp"
 
 namespace trimtab {
 
 namespace {
 
 using Type = GivenSetting::Type;
-
-constexpr std::size_t kMaxTomlKeyParts = 8;
-
-// Where the text that begins at `at` has ended; a single-line one ends with its line.
-std::size_t end_of_text(std::string_view toml, std::size_t at) {
-  const char quote = toml[at];
-  const std::string three(3, quote);
-  const bool many_lines = toml.substr(at).starts_with(three);
-  std::size_t i = at + (many_lines ? 3 : 1);
-  for (; i < toml.size(); ++i) {
-    if (many_lines ? toml.substr(i).starts_with(three) : toml[i] == quote) return i + (many_lines ? 3 : 1);
-    if (!many_lines && toml[i] == '\n') return i;
-    if (toml[i] == '\\' && quote == '"') ++i;
-  }
-  return i;
-}
-
-// TOML++ bounds how deeply values are nested, but not how many parts a dotted key has, and each is a table within the
-// one before it: tens of thousands of them exhaust the stack when the tree is freed. So this goes before each parse.
-// One look at each byte. Of what is no TOML it says something, too: as much as a parser would read before it gave up.
-bool keys_are_short(std::string_view toml) {
-  constexpr std::string_view kEndOfKey = "\n=,[]{}";
-  std::size_t seen = 1;
-  for (std::size_t i = 0; i < toml.size();) {
-    const char byte = toml[i];
-    if (byte == '"' || byte == '\'') {
-      i = end_of_text(toml, i);
-      continue;
-    }
-    if (byte == '#') {
-      i = std::min(toml.find('\n', i), toml.size());
-      continue;
-    }
-    if (byte == '.' && ++seen > kMaxTomlKeyParts) return false;
-    if (kEndOfKey.find(byte) != std::string_view::npos) seen = 1;
-    ++i;
-  }
-  return true;
-}
 
 Type type_of(const toml::node& node) {
   if (node.is_string()) return Type::kText;
@@ -113,6 +73,9 @@ class Reader {
     const toml::array* array = node.as_array();
     if (array != nullptr && (array->empty() || array->is_homogeneous<std::string>())) {
       given.type = Type::kList;
+    }
+    const auto is_value = [](const toml::node& one) { return one.is_value(); };
+    if (array != nullptr && std::all_of(array->begin(), array->end(), is_value)) {
       for (const toml::node& one : *array) given.list.push_back(text_of(one));
     }
     all.push_back(std::move(given));
@@ -126,16 +89,9 @@ class Reader {
 
 Result<std::vector<GivenSetting>> read_toml(std::string_view text, std::string_view source,
                                             const std::string& directory) {
-  if (!keys_are_short(text)) {
-    return bad_input(std::string(source) + ": a key of more than " + std::to_string(kMaxTomlKeyParts) + " parts");
-  }
+  TRIMTAB_TRY(const toml::table table, parse_toml(text, source));
   Reader reader(source, directory);
-  try {
-    reader.read(toml::parse(text, source), "");
-  } catch (const toml::parse_error& error) {
-    return bad_input(std::string(source) + ":" + std::to_string(error.source().begin.line) +
-                     ": this is not TOML: " + std::string(error.description()));
-  }
+  reader.read(table, "");
   return std::move(reader.all);
 }
 

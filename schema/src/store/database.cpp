@@ -98,6 +98,36 @@ const std::string& Database::backup() const {
   return backend_->backup();
 }
 
+Status Database::keep_in_place() {
+  return backend_->keep_in_place();
+}
+
+DatabaseHealth Database::look_after() {
+  const Status in_place = keep_in_place();
+  DatabaseHealth health = backend_->health();
+  health.name = name();
+  if (!in_place.ok()) health.out_of_place = in_place.error().message;
+  return health;
+}
+
+Result<CheckedRows> Database::query_checked(const CheckedTable& table, const std::string& rest,
+                                            const Row& arguments) const {
+  std::string sql = "SELECT ";
+  for (const std::string& column : table.columns) sql += column + ", ";
+  return backend_->query_checked(sql + "checksum FROM " + table.name + " " + rest, arguments);
+}
+
+void keep_whole(CheckedRows& found, Row row, bool may_lack) {
+  const Value checksum = std::move(row.back());
+  row.pop_back();
+  const bool has_none = checksum == Value(std::int64_t{0});
+  if (checksum == Value(row_checksum(row)) || (may_lack && has_none)) {
+    found.rows.push_back(std::move(row));
+  } else {
+    ++found.damaged;
+  }
+}
+
 std::int64_t as_integer(const Value& value) {
   const auto* integer = std::get_if<std::int64_t>(&value);
   TRIMTAB_ASSERT(integer != nullptr, "the column holds an integer");

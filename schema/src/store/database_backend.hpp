@@ -23,7 +23,14 @@ class DatabaseBackend {
   [[nodiscard]] virtual std::string row_lock() const = 0;
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::string& backup() const = 0;
+  [[nodiscard]] virtual Status keep_in_place() = 0;
+  // Everything but `name` and `out_of_place`.
+  [[nodiscard]] virtual DatabaseHealth health() const = 0;
+  [[nodiscard]] virtual Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) = 0;
 };
+
+// Takes a row, which ends with its checksum, where that is right. `may_lack`: also where it has none.
+void keep_whole(CheckedRows& found, Row row, bool may_lack);
 
 // In an SQLite file: WAL mode, an application id, one writer at a time.
 [[nodiscard]] Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, DatabaseMode mode,

@@ -18,6 +18,7 @@
 #include "schema/durable_file.hpp"
 #include "store/database_backend.hpp"
 #include "store/database_place.hpp"
+#include "store/row_checksum.hpp"
 
 namespace trimtab {
 
@@ -49,13 +50,6 @@ std::string immutable_uri(const std::string& path) {
   return uri + "?immutable=1";
 }
 
-void run_steps(SQLite::Database& connection, std::int64_t from, const Migrations& migrations) {
-  for (std::size_t i = static_cast<std::size_t>(from); i < migrations.steps.size(); ++i) {
-    connection.exec(migrations.steps[i]);
-  }
-  connection.exec("PRAGMA user_version = " + std::to_string(migrations.steps.size()));
-}
-
 // In one transaction of the rollback journal, application id included: a kill leaves an empty file, never half of ours.
 void create(SQLite::Database& connection, const Migrations& migrations) {
   SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::EXCLUSIVE);
@@ -69,17 +63,9 @@ void create(SQLite::Database& connection, const Migrations& migrations) {
 // On the disk before the upgrade is: else a power cut could leave the new file and no copy of the old one.
 Result<std::string> back_up(SQLite::Database& connection, const std::string& path, std::int64_t version) {
   const std::string backup = path + ".v" + std::to_string(version) + ".backup";
-  const std::string unfinished = backup + ".tmp";
-  std::remove(unfinished.c_str());
-  SQLite::Statement copy(connection, "VACUUM INTO ?");
-  copy.bind(1, unfinished);
-  copy.exec();
-  const std::string directory = std::filesystem::absolute(path).parent_path().string();
-  if (reaches_disk(unfinished) && std::rename(unfinished.c_str(), backup.c_str()) == 0 && reaches_disk(directory)) {
-    return backup;
-  }
-  return unavailable("cannot write the backup " + backup + ", so the database was not upgraded: " +
-                     std::strerror(errno) + ". Check the disk and its free space, then try again");
+  const Status copied = copy_to(connection, backup);
+  if (!copied.ok()) return wrap("the database was not upgraded", copied.error());
+  return backup;
 }
 
 void check(int result, const char* failed) {
@@ -100,11 +86,6 @@ void secure_empty(SQLite::Database& connection) {
   sqlite3_file* file = nullptr;
   check(sqlite3_file_control(connection.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file), kFailed);
   if (size_of(file, kFailed) == 0) check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL), kFailed);
-}
-
-void copy_log_at_close(SQLite::Database& connection, bool copies) {
-  check(sqlite3_db_config(connection.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, copies ? 0 : 1, nullptr),
-        "how its log is closed could not be set");
 }
 
 sqlite3_file* log_of(SQLite::Database& connection, const char* failed) {
@@ -194,6 +175,7 @@ Shapes shapes_of(SQLite::Database& connection) {
 
 Shapes shapes_after(const Migrations& migrations, std::int64_t version) {
   SQLite::Database connection(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  add_row_checksum(connection);
   for (std::size_t i = 0; i < static_cast<std::size_t>(version); ++i) connection.exec(migrations.steps[i]);
   return shapes_of(connection);
 }
@@ -255,7 +237,66 @@ Status recognize(SQLite::Database& connection, const std::string& path, Database
 
 }  // namespace
 
-SQLite::Database connect(const std::string& path, DatabaseMode mode) {
+void run_steps(SQLite::Database& connection, std::int64_t from, const Migrations& migrations) {
+  for (std::size_t i = static_cast<std::size_t>(from); i < migrations.steps.size(); ++i) {
+    connection.exec(migrations.steps[i]);
+  }
+  connection.exec("PRAGMA user_version = " + std::to_string(migrations.steps.size()));
+}
+
+void bind(SQLite::Statement& statement, int index, const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    statement.bind(index, *integer);
+  } else if (const auto* real = std::get_if<double>(&value)) {
+    statement.bind(index, *real);
+  } else if (const auto* text = std::get_if<std::string>(&value)) {
+    statement.bind(index, *text);
+  } else {
+    statement.bind(index);
+  }
+}
+
+Row values_of(const SQLite::Statement& statement) {
+  const auto value_of = [](const SQLite::Column& column) -> Value {
+    if (column.isInteger()) return column.getInt64();
+    if (column.isFloat()) return column.getDouble();
+    if (column.isNull()) return std::monostate{};
+    return column.getString();
+  };
+  Row row;
+  for (int i = 0; i < statement.getColumnCount(); ++i) row.push_back(value_of(statement.getColumn(i)));
+  return row;
+}
+
+void copy_log_at_close(SQLite::Database& connection, bool copies) {
+  check(sqlite3_db_config(connection.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, copies ? 0 : 1, nullptr),
+        "how its log is closed could not be set");
+}
+
+Status copy_to(SQLite::Database& connection, const std::string& path) {
+  const std::string unfinished = path + ".tmp";
+  std::remove(unfinished.c_str());
+  SQLite::Statement copy(connection, "VACUUM INTO ?");
+  copy.bind(1, unfinished);
+  copy.exec();
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  if (reaches_disk(unfinished) && std::rename(unfinished.c_str(), path.c_str()) == 0 && reaches_disk(directory)) {
+    return {};
+  }
+  return unavailable("cannot write the copy " + path + ": " + std::strerror(errno) +
+                     ". Check the disk and its free space, then try again");
+}
+
+Status copy_log(SQLite::Database& connection, const std::string& path) {
+  SQLite::Statement copy(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
+  const bool whole = copy.executeStep() && copy.getColumn(0).getInt() == 0;
+  if (whole) return {};
+  return unavailable("the log of " + path + " cannot be copied into it while another program reads from it");
+}
+
+namespace {
+
+SQLite::Database connect_bare(const std::string& path, DatabaseMode mode) {
   if (mode == DatabaseMode::kReadOnly && is_immutable(path)) {
     return {immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs};
   }
@@ -264,6 +305,14 @@ SQLite::Database connect(const std::string& path, DatabaseMode mode) {
   const int flags =
       mode == DatabaseMode::kCreate ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE : SQLite::OPEN_READWRITE;
   return {path, flags, kBusyTimeoutMs};
+}
+
+}  // namespace
+
+SQLite::Database connect(const std::string& path, DatabaseMode mode) {
+  SQLite::Database connection = connect_bare(path, mode);
+  add_row_checksum(connection);
+  return connection;
 }
 
 Result<std::string> prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,

@@ -3,6 +3,7 @@
 // Opening, recognizing, creating and upgrading a database file. Throws SQLite::Exception, which Database catches.
 
 #include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
 
 #include "schema/database.hpp"
 
@@ -14,5 +15,21 @@ namespace trimtab {
 // made of an older one; empty where nothing was upgraded.
 [[nodiscard]] Result<std::string> prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
                                           const Migrations& migrations);
+
+// Runs the migrations from the version `from` on.
+void run_steps(SQLite::Database& connection, std::int64_t from, const Migrations& migrations);
+
+// Of one of our values; and back, of all columns of the row that a statement stands on.
+void bind(SQLite::Statement& statement, int index, const Value& value);
+[[nodiscard]] Row values_of(const SQLite::Statement& statement);
+
+// A copy of all that the connection sees, whole and on the disk before it has its name. Replaces a file of that name.
+[[nodiscard]] Status copy_to(SQLite::Database& connection, const std::string& path);
+
+// Copies the whole log into the file. Fails where somebody reads from it.
+[[nodiscard]] Status copy_log(SQLite::Database& connection, const std::string& path);
+
+// Whether closing copies the log into the file and removes it by its name.
+void copy_log_at_close(SQLite::Database& connection, bool copies);
 
 }  // namespace trimtab

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <thread>
 
+#include "store/file_place.hpp"
+
 namespace trimtab {
 
 namespace {
@@ -160,6 +162,15 @@ OwnerLock::OwnerLock(OwnerLock&& other) noexcept : file_(std::exchange(other.fil
 OwnerLock& OwnerLock::operator=(OwnerLock&& other) noexcept {
   std::swap(file_, other.file_);
   return *this;
+}
+
+Status OwnerLock::renew(const std::string& database_path) {
+  if (file_ < 0) return {};
+  struct stat held {};
+  const auto there = identity_of(database_path + ".lock");
+  if (fstat(file_, &held) == 0 && there == FileIdentity{held.st_dev, held.st_ino}) return {};
+  TRIMTAB_TRY(*this, acquire(database_path));
+  return {};
 }
 
 OwnerLock::~OwnerLock() {

@@ -31,6 +31,10 @@ class OwnerLock {
   OwnerLock& operator=(OwnerLock&& other) noexcept;
   ~OwnerLock();
 
+  // Takes the lock again where its file was removed: else a second owner would make one of its own. Fails where there
+  // is such an owner already. Nothing to do for who owns nothing.
+  [[nodiscard]] Status renew(const std::string& database_path);
+
  private:
   explicit OwnerLock(int file) : file_(file) {}
   int file_ = -1;

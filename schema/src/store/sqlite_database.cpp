@@ -1,4 +1,6 @@
+#include <filesystem>
 #include <map>
+#include <utility>
 
 #include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Statement.h>
@@ -9,6 +11,9 @@
 #include "store/database_backend.hpp"
 #include "store/database_open.hpp"
 #include "store/database_place.hpp"
+#include "store/file_place.hpp"
+#include "store/row_checksum.hpp"
+#include "store/salvage.hpp"
 
 namespace trimtab {
 
@@ -53,25 +58,6 @@ Error sqlite_failure(const SQLite::Exception& failure, const std::string& what, 
   }
 }
 
-void bind(SQLite::Statement& statement, int index, const Value& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-    statement.bind(index, *integer);
-  } else if (const auto* real = std::get_if<double>(&value)) {
-    statement.bind(index, *real);
-  } else if (const auto* text = std::get_if<std::string>(&value)) {
-    statement.bind(index, *text);
-  } else {
-    statement.bind(index);
-  }
-}
-
-Value value_of(const SQLite::Column& column) {
-  if (column.isInteger()) return column.getInt64();
-  if (column.isFloat()) return column.getDouble();
-  if (column.isNull()) return std::monostate{};
-  return column.getString();
-}
-
 // By its first letter; 0 of an expression, whose statement says by itself what it makes, and of what our tables lack.
 char declared_type(const SQLite::Statement& statement, int column) {
   try {
@@ -96,16 +82,14 @@ struct Prepared {
   }
 
   Row row() {
-    Row row;
     for (int i = 0; i < statement.getColumnCount(); ++i) {
       const SQLite::Column column = statement.getColumn(i);
       if (!fits(declared[static_cast<std::size_t>(i)], column)) {
         throw SQLite::Exception(std::string("column ") + column.getName() + " has a value of another type",
                                 SQLITE_CORRUPT);
       }
-      row.push_back(value_of(column));
     }
-    return row;
+    return values_of(statement);
   }
 
   SQLite::Statement statement;
@@ -114,23 +98,50 @@ struct Prepared {
 
 class SqliteDatabase : public DatabaseBackend {
  public:
-  SqliteDatabase(std::string path, std::string kind, OwnerLock lock, DatabaseMode mode)
-      : path_(std::move(path)), kind_(std::move(kind)), lock_(std::move(lock)), connection_(connect(path_, mode)) {}
+  SqliteDatabase(std::string path, const Migrations& migrations, OwnerLock lock, DatabaseMode mode)
+      : path_(std::move(path)),
+        migrations_(migrations),
+        kind_(migrations.kind),
+        mode_(mode),
+        lock_(std::move(lock)),
+        connection_(connect(path_, mode)) {}
+  ~SqliteDatabase() override;
 
   // Brings the file to the newest version where the mode allows.
-  Status prepare(DatabaseMode mode, const Migrations& migrations);
+  Status prepare();
+  // Where something of it cannot be read, that is set apart.
+  Status check_content();
 
-  Result<Rows> change(const std::string& sql, const Row& arguments) override { return run(sql, arguments); }
+  Result<Rows> change(const std::string& sql, const Row& arguments) override;
   Status change_each(const std::string& sql, const Rows& arguments) override;
   Result<Rows> query(const std::string& sql, const Row& arguments) override { return run(sql, arguments); }
   Result<std::vector<Rows>> query_each(const std::string& sql, const Rows& arguments) override;
-  Status transaction(const std::function<Status()>& body) override { return run_inside("BEGIN IMMEDIATE", body); }
+  Status transaction(const std::function<Status()>& body) override;
   Status snapshot(const std::function<Status()>& body) override { return run_inside("BEGIN", body); }
   std::string row_lock() const override { return ""; }
   const std::string& name() const override { return path_; }
   const std::string& backup() const override { return backup_; }
+  Status keep_in_place() override;
+  DatabaseHealth health() const override {
+    DatabaseHealth health;
+    health.written_back = written_back_;
+    health.set_apart = set_apart_;
+    health.unreadable = unreadable_;
+    return health;
+  }
+  Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
 
  private:
+  [[nodiscard]] bool is_in_place() const {
+    return in_memory_ || (place_.is_set() && place_.look() == FilePlace::State::kKept);
+  }
+  // The log is not copied into a file that is somewhere else, and no other file's log is removed.
+  void let_go();
+  Status bring_back(FilePlace::State state);
+  Status write_back();
+  Status open_again();
+  Status bring_to_safety(const std::string& damage);
+  Status forbid_others();
   Result<Rows> run(const std::string& sql, const Row& arguments);
   Prepared& prepared(const std::string& sql);
   [[nodiscard]] bool autocommit() const { return sqlite3_get_autocommit(connection_.getHandle()) != 0; }
@@ -140,17 +151,157 @@ class SqliteDatabase : public DatabaseBackend {
   void roll_back();
 
   const std::string path_;
+  const Migrations migrations_;
   const std::string kind_;
+  const DatabaseMode mode_;
   OwnerLock lock_;  // given back after the connection has closed
   SQLite::Database connection_;
+  FilePlace place_;
+  bool opened_ = false;
+  bool in_memory_ = false;  // SQLite keeps files where no path names them (its VFS memdb)
   std::string backup_;
+  std::uint64_t written_back_ = 0;
+  std::uint64_t set_apart_ = 0;
+  std::uint64_t unreadable_ = 0;
   std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
 };
 
-Status SqliteDatabase::prepare(DatabaseMode mode, const Migrations& migrations) {
-  TRIMTAB_TRY(backup_, trimtab::prepare(connection_, path_, mode, migrations));
+SqliteDatabase::~SqliteDatabase() {
+  if (mode_ != DatabaseMode::kReadOnly && !is_in_place()) let_go();
+}
+
+Status SqliteDatabase::prepare() {
+  TRIMTAB_TRY(backup_, trimtab::prepare(connection_, path_, mode_, migrations_));
+  place_ = FilePlace(path_);
+  if (!std::exchange(opened_, true)) in_memory_ = !place_.is_set();
   return {};
+}
+
+void SqliteDatabase::let_go() {
+  statements_.clear();
+  if (place_.is_set() && place_.look() == FilePlace::State::kReplaced) place_.take_log_away();
+  try {
+    copy_log_at_close(connection_, false);
+  } catch (const SQLite::Exception&) {
+    return;  // a connection that cannot be told so has no log
+  }
+}
+
+Result<Rows> SqliteDatabase::change(const std::string& sql, const Row& arguments) {
+  if (!in_transaction_) TRIMTAB_TRY_STATUS(keep_in_place());
+  return run(sql, arguments);
+}
+
+// The path is looked at before the change, where it can still be brought back, and right before the commit, so that
+// nothing is confirmed which is not there.
+Status SqliteDatabase::transaction(const std::function<Status()>& body) {
+  TRIMTAB_TRY_STATUS(keep_in_place());
+  return run_inside("BEGIN IMMEDIATE", [&]() -> Status {
+    TRIMTAB_TRY_STATUS(body());
+    if (is_in_place()) return {};
+    return unavailable(kind_ + " " + path_ + ": the file was removed or replaced meanwhile; nothing of this change " +
+                       "was stored");
+  });
+}
+
+Status SqliteDatabase::keep_in_place() {
+  if (mode_ == DatabaseMode::kReadOnly) return {};
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::absolute(path_).parent_path(), error)) {
+    return unavailable(kind_ + " " + path_ + ": nothing is stored any more, since its directory was removed. Make it " +
+                       "again, and the file is written back there");
+  }
+  const Status owned = lock_.renew(path_);
+  if (!owned.ok() || is_in_place()) return owned;
+  TRIMTAB_ASSERT(!in_transaction_, "a file is brought back between two changes");
+  try {
+    return place_.is_set() ? bring_back(place_.look()) : prepare();
+  } catch (const SQLite::Exception& failure) {
+    return wrap("nothing is stored any more, since its file was removed and cannot be written back",
+                sqlite_failure(failure, kind_, path_));
+  }
+}
+
+Status SqliteDatabase::bring_back(FilePlace::State state) {
+  const std::string subject = kind_ + " " + path_ + ": nothing is stored any more, since ";
+  switch (state) {
+    case FilePlace::State::kKept:
+      break;
+    case FilePlace::State::kRemoved:
+      return write_back();
+    case FilePlace::State::kReplaced:
+      place_.take_log_away();
+      return unavailable(subject +
+                         "another file stands there than the one that is open. Move that file away, and the " +
+                         "open one is written back. To go on with that file instead, restart the program");
+    case FilePlace::State::kLogReplaced:
+      return unavailable(subject + "its log " + path_ + "-wal was replaced by another file. Move that file away, and " +
+                         "what the open one holds is copied into the database");
+    case FilePlace::State::kLogRemoved:
+      TRIMTAB_TRY_STATUS(copy_log(connection_, path_));
+      ++written_back_;
+      return open_again();
+  }
+  return {};
+}
+
+Status SqliteDatabase::write_back() {
+  TRIMTAB_TRY_STATUS(copy_to(connection_, rescued_of(path_)));
+  TRIMTAB_TRY_STATUS(take_rescued(path_));
+  ++written_back_;
+  return open_again();
+}
+
+Status SqliteDatabase::check_content() {
+  if (migrations_.checked.empty()) return {};
+  const std::string damage = find_damage(connection_, migrations_, mode_ != DatabaseMode::kReadOnly);
+  if (!damage.empty()) TRIMTAB_TRY_STATUS(bring_to_safety(damage));
+  set_apart_ = count_set_apart(connection_);
+  return {};
+}
+
+// Who only reads does so from a copy in memory. Who writes leaves the file as it is under another name, and goes on
+// with a new one.
+Status SqliteDatabase::bring_to_safety(const std::string& damage) {
+  if (mode_ == DatabaseMode::kReadOnly) {
+    SQLite::Database copy(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    add_row_checksum(copy);
+    salvage(connection_, copy, migrations_, damage);
+    connection_ = std::move(copy);
+    return {};
+  }
+  const Status alone = forbid_others();
+  if (!alone.ok()) return wrap(kind_ + " " + path_ + " is damaged (" + damage + ")", alone.error());
+  const std::string fresh = rescued_of(path_);
+  {
+    std::filesystem::remove(fresh + ".tmp");
+    SQLite::Database copy(fresh + ".tmp", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    add_row_checksum(copy);
+    salvage(connection_, copy, migrations_, damage);
+  }
+  TRIMTAB_TRY_STATUS(change_places(path_));
+  return open_again();
+}
+
+// In WAL mode only who is alone with a file can leave that mode; and the log is then part of the file.
+Status SqliteDatabase::forbid_others() {
+  try {
+    SQLite::Statement leaving(connection_, "PRAGMA journal_mode = DELETE");
+    const bool left = leaving.executeStep() && leaving.getColumn(0).getString() == "delete";
+    if (left) return {};
+  } catch (const SQLite::Exception& failure) {
+    const int code = failure.getErrorCode() & 0xff;
+    if (code != SQLITE_BUSY && code != SQLITE_LOCKED) return {};  // its pages cannot be read: what can be is copied
+  }
+  return unavailable("another program has it open. Stop that one: what can be read is kept by whoever opens it alone");
+}
+
+Status SqliteDatabase::open_again() {
+  let_go();
+  connection_ = connect(path_, mode_);
+  place_ = FilePlace();
+  return prepare();
 }
 
 Prepared& SqliteDatabase::prepared(const std::string& sql) {
@@ -184,6 +335,24 @@ Status SqliteDatabase::change_each(const std::string& sql, const Rows& arguments
   TRIMTAB_ASSERT(in_transaction_, "many changes are one transaction");
   for (const Row& one : arguments) TRIMTAB_TRY_STATUS(run(sql, one));
   return {};
+}
+
+Result<CheckedRows> SqliteDatabase::query_checked(const std::string& sql, const Row& arguments) {
+  try {
+    SQLite::Statement& statement = prepared(sql).statement;
+    int index = 0;
+    for (const Value& argument : arguments) bind(statement, ++index, argument);
+    CheckedRows found;
+    while (statement.executeStep()) keep_whole(found, values_of(statement), false);
+    statement.reset();
+    statement.clearBindings();
+    unreadable_ += found.damaged;
+    return found;
+  } catch (const SQLite::Exception& failure) {
+    Error error = sqlite_failure(failure, kind_, path_);
+    statements_.erase(sql);
+    return error;
+  }
 }
 
 Result<std::vector<Rows>> SqliteDatabase::query_each(const std::string& sql, const Rows& arguments) {
@@ -222,14 +391,16 @@ Status SqliteDatabase::run_inside(const char* begin, const std::function<Status(
 
 Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, DatabaseMode mode,
                                                      const Migrations& migrations, bool exclusive) {
+  if (mode != DatabaseMode::kReadOnly) TRIMTAB_TRY_STATUS(take_rescued(path));
   TRIMTAB_TRY_STATUS(check_place(path, mode, migrations));
   OwnerLock lock;
   if (exclusive) {
     TRIMTAB_TRY(lock, OwnerLock::acquire(path));
   }
   try {
-    auto database = std::make_unique<SqliteDatabase>(path, migrations.kind, std::move(lock), mode);
-    TRIMTAB_TRY_STATUS(database->prepare(mode, migrations));
+    auto database = std::make_unique<SqliteDatabase>(path, migrations, std::move(lock), mode);
+    TRIMTAB_TRY_STATUS(database->prepare());
+    TRIMTAB_TRY_STATUS(database->check_content());
     return std::unique_ptr<DatabaseBackend>(std::move(database));
   } catch (const SQLite::Exception& failure) {
     return sqlite_failure(failure, migrations.kind, path);

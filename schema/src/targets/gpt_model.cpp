@@ -1,4 +1,4 @@
-#include "targets/gpt_model.hpp"
+#include "schema/gpt_model.hpp"
 
 #include <utility>
 #include <vector>

@@ -4,8 +4,9 @@
 #include <array>
 #include <optional>
 
+#include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
-#include "targets/gpt_model.hpp"
+#include "schema/gpt_model.hpp"
 
 namespace trimtab {
 
@@ -95,8 +96,7 @@ Result<Family> family_of(const Config& config) {
   const std::string type = config.text("model_type");
   const auto found = std::ranges::find(kFamilies, type, &Family::type);
   if (found != kFamilies.end()) return *found;
-  std::string known;
-  for (const Family& one : kFamilies) known += (known.empty() ? "" : ", ") + std::string(one.type);
+  const std::string known = joined(kFamilies, ", ", &Family::type);
   return bad_input(config.source() + ": model_type: expected one of " + known + ", found " + quoted_text(type) +
                    "; write model.json from the PyTorch module (trimtab model extract --module)");
 }
@@ -148,8 +148,7 @@ Status check_variant(const Config& config) {
 
 }  // namespace
 
-Result<Model> model_from_hf(std::string_view config_json, std::string_view source, const HfTraining& training,
-                            const std::string& name) {
+Result<GptSizes> sizes_from_hf(std::string_view config_json, std::string_view source, const HfTraining& training) {
   TRIMTAB_TRY(const Json json, parse_json_text(config_json, source));
   if (!json.is_object()) return bad_input(std::string(source) + ": expected a JSON object");
   const Config config(json, std::string(source));
@@ -158,6 +157,8 @@ Result<Model> model_from_hf(std::string_view config_json, std::string_view sourc
   TRIMTAB_TRY_STATUS(read_sizes(config, family, sizes));
   TRIMTAB_TRY_STATUS(check_variant(config));
   read_parts(config, family, sizes);
+  const auto longest = config.number({"max_position_embeddings", "n_positions"}, 0);
+  sizes.longest = longest.ok() ? *longest : 0;  // nothing else rests on it
   sizes.sequence = training.sequence;
   sizes.batch = training.global_batch;
   // Trained in bfloat16, with gradients, weights and Adam's two moments in float32.
@@ -165,6 +166,12 @@ Result<Model> model_from_hf(std::string_view config_json, std::string_view sourc
   sizes.dtype = "bfloat16";
   sizes.gradient = 2;
   sizes.optimizer = 6;
+  return sizes;
+}
+
+Result<Model> model_from_hf(std::string_view config_json, std::string_view source, const HfTraining& training,
+                            const std::string& name) {
+  TRIMTAB_TRY(const GptSizes sizes, sizes_from_hf(config_json, source, training));
   return gpt_model(sizes, name);
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text_parts.hpp"
-#include "targets/megatron_arguments.hpp"
+#include "targets/megatron/megatron_arguments.hpp"
 #include "targets/shell_variables.hpp"
 #include "targets/yaml_options.hpp"
 
@@ -480,6 +480,12 @@ std::vector<std::string> options_of(const std::vector<ScriptCommand>& commands) 
   return all;
 }
 
+std::string dashed(std::string_view name) {
+  std::string text(name);
+  std::ranges::replace(text, '_', '-');
+  return text;
+}
+
 std::string looks_like(const LaunchScript& script, std::string_view text, std::string_view option) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string_view::npos && text[begin] == '{') return "; it looks like JSON, which is not read";
@@ -524,6 +530,18 @@ Result<LaunchWords> launch_words(std::string_view text, std::string_view source,
   return bad_input(std::string(source) + ": expected " + std::string(option) +
                    " in a command or a list of options, found none" + looks_like(script, text, option) +
                    "; give the options behind --");
+}
+
+std::optional<std::string> option_value(const std::vector<std::string>& words, std::string_view name) {
+  const std::string wanted = "--" + dashed(name);
+  std::optional<std::string> value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    if (dashed(words[i].substr(0, equals)) != wanted) continue;
+    const bool next = i + 1 < words.size() && !words[i + 1].starts_with("--");
+    value = equals != std::string::npos ? words[i].substr(equals + 1) : next ? words[i + 1] : "";
+  }
+  return value;
 }
 
 }  // namespace trimtab

@@ -289,6 +289,28 @@ void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& kn
   }
 }
 
+std::int32_t pipeline_groups(const Plan& plan) {
+  std::int32_t size = 1;
+  while (size < std::ssize(plan.stages) && plan.stages[size].devices.front() != plan.stages.front().devices.front()) {
+    ++size;
+  }
+  return size;
+}
+
+void need_equal_rounds(const PlanLayers& view, Complaints& complaints) {
+  const std::int32_t groups = pipeline_groups(*view.plan);
+  const auto stages = static_cast<std::int32_t>(view.plan->stages.size());
+  const bool interleaved = view.plan->schedule.kind == ScheduleKind::kInterleaved;
+  if (interleaved && stages == groups)
+    complaints.push_back("schedule.kind: \"interleaved\" needs devices with several stages");
+  if (stages % groups != 0) {
+    complaints.push_back("stages: needs the same number for every device, found " + std::to_string(stages) + " over " +
+                         std::to_string(groups) + " groups of devices");
+  }
+  if (interleaved && groups < 2)
+    complaints.push_back("schedule.kind: \"interleaved\" needs two groups of devices or more");
+}
+
 bool offloads_optimizer(const Plan& plan) {
   bool all = true;
   each_segment(plan,

@@ -61,9 +61,13 @@ void need_no_alternate_dimension(const PlanLayers& view, Complaints& complaints)
 void need_no_switches(const PlanLayers& view, bool optimizer, Complaints& complaints);
 void need_no_recompute_outside_layers(const PlanLayers& view, Complaints& complaints);
 void need_whole_layers_recomputed(const PlanLayers& view, Complaints& complaints);
+// Interleaved stages on two groups of devices or more, as many on each.
+void need_equal_rounds(const PlanLayers& view, Complaints& complaints);
 // Every knob of the plan's target_knobs is among these.
 void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& known, Complaints& complaints);
 
+// Stages until the first devices come again.
+[[nodiscard]] std::int32_t pipeline_groups(const Plan& plan);
 // Optimizer states go to the host in every segment, or in none.
 [[nodiscard]] bool offloads_optimizer(const Plan& plan);
 // target_knobs' values; a complaint where it is of another type.
@@ -71,6 +75,7 @@ void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& kn
 [[nodiscard]] std::int64_t bytes_knob(const PlanLayers& view, const std::string& name, Complaints& complaints);
 // The same of target_knobs.bucket_bytes, in elements of the model's dtype; 0 = not set, or a complaint.
 inline constexpr const char* kBucketKnob = "bucket_bytes";
+inline constexpr const char* kSequenceKnob = "sequence_parallel";
 [[nodiscard]] std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints);
 // Bytes of one element of the model's dtype; 0 = unknown.
 [[nodiscard]] std::int64_t element_bytes(const Model& model);
@@ -94,5 +99,14 @@ struct TargetEntry {
 [[nodiscard]] TargetEntry galvatron_target();
 [[nodiscard]] TargetEntry ddp_target();
 [[nodiscard]] TargetEntry fsdp_target();
+[[nodiscard]] TargetEntry fsdp2_target();
+[[nodiscard]] TargetEntry torchtitan_target();
+[[nodiscard]] TargetEntry torchtitan_toml_target();
+[[nodiscard]] TargetEntry accelerate_target();
+[[nodiscard]] TargetEntry accelerate_deepspeed_target();
+[[nodiscard]] TargetEntry lightning_target();
+[[nodiscard]] TargetEntry lightning_deepspeed_target();
+[[nodiscard]] TargetEntry transformers_target();
+[[nodiscard]] TargetEntry transformers_deepspeed_target();
 
 }  // namespace trimtab

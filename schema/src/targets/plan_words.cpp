@@ -1,5 +1,6 @@
 #include "schema/plan_words.hpp"
 
+#include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 #include "targets/plan_layers.hpp"
 
@@ -47,6 +48,13 @@ std::string torch_words(const Json& file, const Plan& plan, std::string_view tar
     const auto group = file.at("shard_group_size").get<std::int64_t>();
     if (strategy.find("HYBRID") != std::string::npos) add(text, "over groups of " + std::to_string(group) + " ranks");
   }
+  if (file.contains("reshard_after_forward")) {
+    const auto group = file.at("shard_group_size").get<std::int64_t>();
+    const auto ranks = file.at("world_size").get<std::int64_t>();
+    add(text, std::string("reshard_after_forward=") + (file.at("reshard_after_forward") == true ? "True" : "False"));
+    if (group < ranks)
+      add(text, "a mesh of " + std::to_string(ranks / group) + " replicas x " + std::to_string(group) + " shards");
+  }
   // What PyTorch has by itself need not be said.
   const bool usual = plan.target_knobs == as_run(Plan{}, target).target_knobs;
   if (const double size = file.value("bucket_cap_mb", 0.0); size > 0 && !usual) {
@@ -66,26 +74,28 @@ void add_keys(const OrderedJson& object, const std::string& path, std::string& t
   }
 }
 
+// accelerate's file, as its launcher tells ranks of it, and the script's arguments.
+std::string environment_words(const ExportedPlan& exported) {
+  std::string text = joined(exported.arguments, " ");
+  for (const auto& [name, value] : exported.environment) add(text, name + "=" + value);
+  return text;
+}
+
 std::string keys_text(const std::string& file_text) {
   std::string text;
   add_keys(OrderedJson::parse(file_text), "", text);
   return text;
 }
 
-std::string flags_text(const std::vector<std::string>& arguments) {
-  std::string text;
-  for (const std::string& word : arguments) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 }  // namespace
 
 std::string plan_words(const Plan& plan, const Model& model, std::string_view target) {
-  const bool torch = target == "ddp" || target == "fsdp";
-  if (!torch && target != "megatron" && target != "deepspeed") return "";
+  const bool torch = target == "ddp" || target == "fsdp" || target == "fsdp2";
+  if (target.empty() || target == "trainer" || target == "galvatron") return "";
   const auto exported = export_plan(plan, model, target);
   if (!exported.ok()) return "";
-  if (target == "megatron") return flags_text(exported->arguments);
+  if (target.starts_with("accelerate")) return environment_words(*exported);
+  if (exported->file_text.empty()) return joined(exported->arguments, " ");
   return torch ? torch_words(Json::parse(exported->file_text), plan, target) : keys_text(exported->file_text);
 }
 

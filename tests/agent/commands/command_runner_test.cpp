@@ -207,6 +207,38 @@ TEST_CASE("a command runs once although its reply could not be written down, and
   CHECK(CommandLedger(database).reply(command).value()->output() == output);
 }
 
+TEST_CASE("a benchmark that is run again meets in a file of its own, and leaves none") {
+  Runner one;
+  const std::string told = one.directory / "told";
+  one.job.benchmark = {"sh", "-c", "echo {rendezvous} >> " + told + "; touch $(echo {rendezvous} | cut -c8-)"};
+  one.runner.run(one.benchmark(1));
+  CHECK(one.done(1).ok());
+  one.runner.run(one.benchmark(2));  // as by the agent after this one
+  CHECK(one.done(2).ok());
+  const std::string text = read_file(told).value();
+  const std::string first = text.substr(0, text.find('\n'));
+  CHECK_THAT(first, Catch::StartsWith("file://") && Catch::Contains("/rendezvous-benchmark-0-"));
+  CHECK(text.find(first, first.size()) == std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(first.substr(7)));
+}
+
+TEST_CASE("of a benchmark's ranks the one that was killed is named, also where another one's exit is heard of first") {
+  Runner one;
+  one.job.world_size = 2;
+  const std::string dead = one.directory / "dead";
+  // Its child keeps the end of rank 1 from being told at once.
+  one.job.benchmark = {"sh", "-c",
+                       "if [ {rank} = 1 ]; then sleep 60 & touch " + dead + "; kill -9 $$; fi; while [ ! -e " + dead +
+                           " ]; do sleep 0.01; done; echo connection closed by peer >&2; exit 3"};
+  wire::Command command = one.benchmark(1);
+  command.mutable_benchmark()->add_ranks(1);
+  one.runner.run(command);
+  const wire::CommandDone& done = one.done(1);
+  CHECK_FALSE(done.ok());
+  CHECK(done.killed());
+  CHECK_THAT(done.error(), Catch::StartsWith("rank 1 of the benchmark command was ended by signal 9 (Killed)"));
+}
+
 TEST_CASE("the end of a job ends its benchmark and its description, and those of no other job") {
   Runner one;
   const std::string pid_file = one.directory / "pid";

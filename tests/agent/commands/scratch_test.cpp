@@ -14,11 +14,11 @@ using namespace trimtab::agent;
 TEST_CASE("a variant's scratch is apart from the job's and from any other job's") {
   CHECK(Scratch("/s", "j", "").path() == "/s/jobs/j");
   CHECK(Scratch("/s", "j", "untuned").path() == "/s/jobs/j@untuned");
-  CHECK_FALSE(is_plain_name("j@untuned"));
-  CHECK_FALSE(is_plain_name(".."));
-  CHECK_FALSE(is_plain_name("a/b"));
-  CHECK_FALSE(is_plain_name(""));
-  CHECK(is_plain_name("gpt-cpu_1.5"));
+  CHECK_FALSE(is_job_name("j@untuned"));
+  CHECK_FALSE(is_job_name(".."));
+  CHECK_FALSE(is_job_name("a/b"));
+  CHECK_FALSE(is_job_name(""));
+  CHECK(is_job_name("gpt-cpu_1.5"));
 }
 
 TEST_CASE("a trial's checkpoint is a copy, of what a link stands for too") {

@@ -99,12 +99,13 @@ TEST_CASE("a rank that ignores the request to end is killed after the grace") {
 }
 
 TEST_CASE("who trains is asked to end, with those that started it, and its helpers live until it has ended") {
-  // A shell that leads, a trainer, and a helper of the trainer that must be there while it saves.
+  // A shell that leads, a trainer, and a helper of the trainer that must be there while it saves. print() may be
+  // interrupted.
   const std::string trainer =
       "import os,signal,subprocess,sys\n"
       "helper = subprocess.Popen(['sleep', '60'])\n"
       "def save(*_):\n"
-      "    print('the helper', 'lives' if helper.poll() is None else 'is gone', flush=True)\n"
+      "    os.write(1, b'the helper lives' if helper.poll() is None else b'the helper is gone')\n"
       "    os._exit(0)\n"
       "signal.signal(signal.SIGTERM, save)\n"
       "print(os.getpid(), flush=True)\n"

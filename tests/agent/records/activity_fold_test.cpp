@@ -230,6 +230,25 @@ TEST_CASE("a job on the host has its shares from its own ranges") {
   CHECK(now.busiest[2].collective);
 }
 
+TEST_CASE("a host's step in which ranges were left out has no shares, and says nothing of a device") {
+  ActivityFold fold;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    const std::uint64_t begin = kStart + i * 100 * kMillisecond;
+    const bool gap = i % 5 == 4;  // the pass is not recorded there
+    if (!gap) fold.add(range("op/a/forward", 0, begin, begin + 40 * kMillisecond, 1));
+    RangeRecord left_out = window(begin + 10 * kMillisecond, begin + 50 * kMillisecond);
+    left_out.kind = record::kRangesLeftOut;
+    if (gap) fold.add(left_out);
+    fold.add(range("step", 0, begin, begin + 100 * kMillisecond, 0, static_cast<std::int64_t>(i)));
+    fold.settle();
+  }
+  fold.finish();
+  const RankActivity now = fold.activity();
+  CHECK_FALSE(now.on_device);
+  CHECK(now.computation == Approx(0.4));
+  CHECK(now.steps_left_out == 10);
+}
+
 TEST_CASE("what is between two steps is no step's time") {
   ActivityFold fold;
   std::uint64_t at = kStart;

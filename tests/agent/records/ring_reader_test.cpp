@@ -379,3 +379,41 @@ TEST_CASE("what the collectors say of themselves, and what they are asked, stand
   reader->ask_full_detail(77);
   CHECK(ring.header().full_detail_until_ns == 77);
 }
+
+TEST_CASE("a process that claims more losses than it can have had is given up, and its claim is not counted") {
+  HandMadeRing ring;
+  const auto reader = ring.reader();
+  ring.clock.advance(1s);
+  ring.header().dropped.store(8'600'000'000'000'000'000U);
+  const auto drain = reader->drain(1, ignore);
+  CHECK(drain.broken);
+  CHECK(drain.dropped == 0);
+  CHECK(reader->finished());
+  HandMadeRing slow;
+  const auto patient = slow.reader();
+  slow.clock.advance(1s);
+  slow.header().untracked.store(100'000'000);
+  CHECK_FALSE(patient->drain(1, ignore).broken);
+  slow.clock.advance(1s);
+  slow.header().untracked.store(500'000'000);
+  CHECK(patient->drain(1, ignore).broken);
+}
+
+TEST_CASE("what a reader has read and not stored when it is lost is counted by the next one") {
+  HandMadeRing ring;
+  for (int i = 0; i < 5; ++i) ring.publish(i);
+  {
+    const auto reader = ring.reader();
+    CHECK(reader->lost_before() == 0);
+    CHECK(payloads(*reader).size() == 5);
+    reader->kept();
+    for (int i = 0; i < 3; ++i) ring.publish(i);
+    CHECK(payloads(*reader).size() == 3);
+  }
+  CHECK(ring.reader()->lost_before() == 3);
+  CHECK(ring.reader()->lost_before() == 0);  // once
+  ring.header().kept.store(0);               // a reader of a release that does not say
+  CHECK(ring.reader()->lost_before() == 0);
+  ring.header().kept.store(1'000);
+  CHECK(ring.reader()->lost_before() == 0);
+}

@@ -42,7 +42,7 @@ TEST_CASE("a change of plan begins the count anew") {
   StepPasses passes;
   run_steps(passes, StepPasses::kFirst + StepPasses::kSteps);
   CHECK(passes.take().size() == StepPasses::kSteps);
-  passes.add(range("switch", 100, 200, 7));
+  passes.add(range("switch", std::uint64_t{100}, std::uint64_t{200}, 7));
   run_steps(passes, StepPasses::kFirst);
   const auto timed = passes.take();
   REQUIRE(timed.size() == 1);
@@ -54,6 +54,16 @@ TEST_CASE("a step whose passes overlap is left out") {
   StepPasses passes;
   run_steps(passes, StepPasses::kFirst - 1);
   passes.add(range("op/a/forward/overlapped", 90'010, 90'030));
+  run_step(passes, 90'000, 9);
+  CHECK(passes.take().empty());
+  run_step(passes, 91'000, 10);
+  CHECK(passes.take().size() == 1);
+}
+
+TEST_CASE("a step in which ranges were left out is none") {
+  StepPasses passes;
+  run_steps(passes, StepPasses::kFirst - 1);
+  passes.ranges_left_out(90'015);
   run_step(passes, 90'000, 9);
   CHECK(passes.take().empty());
   run_step(passes, 91'000, 10);

@@ -49,3 +49,19 @@ TEST_CASE("another GPU, NCCL or NCCL variable is named with both values") {
   other.device.erase("model");  // a CPU node
   CHECK_FALSE(disagreement(measured(), other).empty());
 }
+
+TEST_CASE("a record that does not tell all of its machine contradicts only what it says") {
+  Fingerprint told;
+  told.device = {{"kind", "gpu"}};
+  told.environment = {{"measured_by", "nccl-inspector"}};
+  CHECK(disagreement(told, node(), false).empty());
+  told.device["model"] = "NVIDIA A100";
+  CHECK(disagreement(told, node(), false) == "the GPU was 'NVIDIA A100' there and is 'NVIDIA H100' here");
+  Fingerprint other = node();
+  other.software["nccl"] = "2.28.9";
+  told.device.erase("model");
+  told.software["nccl"] = "2.21.5";
+  CHECK(disagreement(told, other, false) == "NCCL was '2.21.5' there and is '2.28.9' here");
+  told.device["kind"] = "cpu";
+  CHECK(disagreement(told, node(), false) == "the device was 'cpu' there and is 'gpu' here");
+}

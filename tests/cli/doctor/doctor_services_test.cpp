@@ -194,3 +194,24 @@ TEST_CASE("every agent of the machine is asked at its own port, or the one of th
   CHECK(usual[0].port == 7421);
   CHECK_FALSE(usual[0].configured);
 }
+
+TEST_CASE("doctor finds files that grant and that others may write, and says what the site allows") {
+  const Etc etc;
+  etc.write("tokens", "");
+  etc.write("site.toml", "modes = [\"observe\"]\nmax_nodes = 4\n");
+  etc.write("coordinator.toml", "tokens = \"" + (etc.directory / "tokens") + "\"\nsite_policy = \"" +
+                                    (etc.directory / "site.toml") + "\"\n");
+  CHECK(etc.named("site policy").health == Health::kOk);
+  CHECK_THAT(etc.named("site policy").found, Contains("modes observe; at most 4 nodes"));
+  REQUIRE(::chmod((etc.directory / "tokens").c_str(), 0666) == 0);
+  CHECK(etc.named("rights").health == Health::kFail);
+  CHECK_THAT(etc.named("rights").found, Contains("everybody may write it") && Contains("chmod o-w"));
+  REQUIRE(::chmod((etc.directory / "tokens").c_str(), 0644) == 0);
+  etc.write("site.toml", "enabled = false\n");
+  CHECK(etc.named("site policy").health == Health::kWarn);
+  CHECK_THAT(etc.named("site policy").found, Contains("everything is switched off"));
+  etc.write("site.toml", "max_node = 1\n");
+  CHECK(etc.named("site policy").health == Health::kFail);
+  REQUIRE(::chmod((etc.directory / "coordinator.toml").c_str(), 0646) == 0);
+  CHECK_THAT(etc.named("rights").found, Contains("coordinator.toml grants rights"));
+}

@@ -45,6 +45,22 @@ TEST_CASE("a log that was cut, or is another launch's, is read from its beginnin
   CHECK(tail.new_lines() == Lines{"second launch"});
 }
 
+TEST_CASE("what a launch said last is told, though the next one's log has its place already", "[log_tail]") {
+  const Scratch scratch;
+  const std::string path = scratch.path("rank-0.log");
+  LogTail tail(path);
+  append(path, "one\n");
+  CHECK(tail.new_lines() == Lines{"one"});
+  append(path, "two\nthe last, without an end");
+  std::filesystem::rename(path, path + ".previous");
+  append(path, "of the next launch\nand no e");
+  CHECK(tail.new_lines() == Lines{"two"});
+  CHECK(tail.new_lines() == Lines{"the last, without an end", "of the next launch"});
+  append(path, "nd");
+  CHECK(tail.rest() == Lines{"and no end"});
+  CHECK(tail.rest().empty());
+}
+
 TEST_CASE("text of several lines keeps them, and loses what a terminal would obey", "[log_tail]") {
   CHECK(printable_lines("Traceback:\n  File \"a.py\"\n\x1b[2JValueError") ==
         "Traceback:\n    File \"a.py\"\n   [2JValueError");

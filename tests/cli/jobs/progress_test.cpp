@@ -30,6 +30,25 @@ TEST_CASE("the refreshed line is cut to the terminal, between letters") {
   CHECK(progress_line(job, 200).ends_with("±"));
 }
 
+TEST_CASE("a job's page and the list of jobs tell what tuning has gained, however it ended") {
+  api::Job job;
+  job.name = "gpt";
+  CHECK_FALSE(describe(job).find("speed-up") != std::string::npos);
+  job.gain.emplace();
+  job.gain->ratio = 1.63;
+  job.gain->low = 1.12;
+  job.gain->high = 2.37;
+  job.gain->by = api::GainBy::kTrials;
+  job.gain->trials = {1};
+  CHECK(describe(job).find("speed-up: 1.63× (95 % interval 1.12 to 2.37), as trial 1 measured it in turn\n") !=
+        std::string::npos);
+  job.gain->until_step = 478;
+  CHECK(describe(job).find("measured it in turn, until the machine changed at step 478\n") != std::string::npos);
+  api::ClusterStatus cluster;
+  cluster.jobs.push_back(job);
+  CHECK(describe(cluster).find("1.63 (1.12 to 2.37)") != std::string::npos);
+}
+
 TEST_CASE("a job's own words cannot steer the terminal") {
   api::JobSummary job;
   job.phase = Phase::kProfiling;

@@ -40,6 +40,28 @@ TEST_CASE("the report's page is the one that was looked at") {
   CHECK(page == *expected);
 }
 
+TEST_CASE("text and page say what was taken over of near hardware") {
+  json report = fixture();
+  CHECK_FALSE(contains(page_of(report), "aken over"));
+  report["taken_over"] = {
+      {"from", "0123456789abcdef"},
+      {"differences", "driver 560.1 instead of 550.2"},
+      {"costs", 120},
+      {"probes", 20},
+      {"findings",
+       {{{"of", "computation"}, {"verdict", "scaled"}, {"factor", 1.08}, {"doubt", 0.03}, {"probes", 7}},
+        {{"of", "memory"}, {"verdict", "confirmed"}, {"factor", 1}, {"doubt", 0.01}, {"probes", 4}},
+        {{"of", "overlap"}, {"verdict", "refuted"}, {"factor", 1}, {"doubt", 0.2}, {"probes", 2}}}}};
+  const std::string says =
+      "120 costs of hardware 0123456789abcdef (driver 560.1 instead of 550.2), not measured here: computation 1.08 "
+      "times "
+      "what it was (± 6 %, 7 probes), memory as it was (± 2 %, 4 probes), overlap measured anew";
+  const auto parsed = parse_report(report.dump(), "report.json");
+  REQUIRE(parsed.ok());
+  CHECK(contains(report_text(*parsed), "taken over        " + says + "\n"));
+  CHECK(contains(page_of(report), "Taken over: " + says + "."));
+}
+
 TEST_CASE("the page asks nobody for anything") {
   const std::string page = page_of(fixture());
   for (const char* outside : {"src=", "href=", "url(", "@import", "<script", "<link", "<iframe"}) {
@@ -210,6 +232,20 @@ TEST_CASE("a gain that the interval does not exclude from chance is not claimed"
 TEST_CASE("plans that were not measured in turn claim no speed-up") {
   json report = fixture();
   report["compared"] = false;
+  CHECK_FALSE(contains(page_of(report), "× faster"));
+}
+
+TEST_CASE("what trials have measured is told where nothing was compared at the end") {
+  json report = fixture();
+  report["compared"] = false;
+  report["gain"] = {{"ratio", 1.63}, {"low", 1.12}, {"high", 2.37}, {"by", "trials"}, {"trials", {1, 3}}};
+  const auto text = [&report] { return report_text(*parse_report(report.dump(), "report.json")); };
+  CHECK(contains(text(),
+                 "speed-up          1.63× (95 % interval 1.12 to 2.37), as trials 1 and 3 measured it in turn\n"));
+  CHECK(contains(page_of(report), ">1.63× faster"));
+  CHECK(contains(page_of(report), "There was no comparison at the end."));
+  report["gain"] = {{"ratio", 1.05}, {"low", 0.97}, {"high", 1.14}, {"by", "trial not kept"}, {"trials", {2}}};
+  CHECK(contains(text(), "speed-up          none is kept; the best was 1.05× (95 % interval 0.97 to 1.14) of trial 2"));
   CHECK_FALSE(contains(page_of(report), "× faster"));
 }
 

@@ -23,6 +23,10 @@ std::string coordinator_says(const std::string& lines) {
   return said(coordinator::coordinator_settings().set_from_toml(settings, lines, "FILE"));
 }
 
+std::string site_says(const std::string& lines) {
+  return said(coordinator::parse_site_policy(lines, "FILE"));
+}
+
 // What a job needs stands first, so that `lines` may begin a table.
 std::string job_says(const std::string& lines) {
   std::string text;
@@ -56,6 +60,12 @@ std::vector<std::string> coordinator_keys() {
   return keys;
 }
 
+std::vector<std::string> site_keys() {
+  std::vector<std::string> keys;
+  for (const auto& key : coordinator::site_policy_settings().facts()) keys.emplace_back(key.name);
+  return keys;
+}
+
 std::vector<std::string> job_keys() {
   return {"schema",
           "name",
@@ -66,6 +76,7 @@ std::vector<std::string> job_keys() {
           "steps",
           "elastic",
           "share_devices",
+          "near_costs",
           "allow_restarts",
           "target",
           "strategy",
@@ -80,6 +91,9 @@ std::vector<std::string> job_keys() {
           "environment.A",
           "software",
           "software.nccl",
+          "knobs.own.A",
+          "knobs.own_class.A",
+          "knobs.own_when.A",
           "commands",
           "commands.describe",
           "commands.benchmark",
@@ -99,6 +113,7 @@ std::vector<std::string> job_keys() {
           "trials",
           "trials.deadline_s",
           "trials.look_every_s",
+          "trials.lasting_s",
           "trials.minimum_gain",
           "trials.overhead",
           "trials.after",
@@ -133,6 +148,10 @@ std::vector<std::string> scenario_keys() {
           "noise.straggler_slowdown",
           "noise.outlier_every",
           "noise.outlier_slowdown",
+          "noise.tail",
+          "noise.busy_every_s",
+          "noise.busy_s",
+          "noise.busy_slowdown",
           "switch.seconds",
           "switch.bytes_per_second",
           "switch.warmup_slowdown",
@@ -161,6 +180,7 @@ std::vector<std::string> scenario_keys() {
 const std::vector<SettingsReader>& settings_readers() {
   static const std::vector<SettingsReader> kReaders = {{"agent", agent_keys(), agent_says},
                                                        {"coordinator", coordinator_keys(), coordinator_says},
+                                                       {"site", site_keys(), site_says},
                                                        {"job", job_keys(), job_says},
                                                        {"scenario", scenario_keys(), scenario_says}};
   return kReaders;

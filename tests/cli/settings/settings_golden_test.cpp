@@ -212,6 +212,15 @@ TEST_CASE("what is said of job files that are wrong") {
                         "[environment]\nA = 1",
                         "[environment.A]\nB = \"1\"",
                         "[software]\nnccl = 2.28",
+                        "[knobs]\nown = 3",
+                        "[knobs.own]\nA = 1",
+                        "[knobs.own]\nA = []",
+                        "[knobs.own]\nA = [[1]]",
+                        "[knobs.own]\nRANK = [1, 2]",
+                        "[knobs.own]\n\"flag:--x\" = [true, false]",
+                        "[knobs.own]\nA = [1]\n[knobs.own_class]\nA = \"any\"",
+                        "[knobs.own_class]\nA = \"exact\"",
+                        "[knobs.own]\nA = [1, 2]\n[knobs.own_when]\nA = [\"B\"]",
                         "commands.train = [\"python3\", \"trainer/train.py\"]\nknobs.memory_switches = true"});
   std::string whole;
   for (const char* file : {"", "name = \"j\"", "schema = \"trimtab.job/1\"", "schema = \"trimtab.job/1\"\nname = \"j\"",

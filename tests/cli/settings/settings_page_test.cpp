@@ -11,7 +11,7 @@
 #include "coordinator/settings.hpp"
 #include "coordinator/simulation.hpp"
 #include "readers.hpp"
-#include "schema/job_settings.hpp"
+#include "schema/settings/job_settings.hpp"
 
 using namespace trimtab;
 
@@ -21,6 +21,7 @@ using Facts = std::vector<SettingFacts>;
 
 std::vector<std::pair<std::string, const Facts*>> tables() {
   return {{"coordinator", &coordinator::coordinator_settings().facts()},
+          {"site", &coordinator::site_policy_settings().facts()},
           {"agent", &agent::agent_settings().facts()},
           {"job", &job_settings().facts()},
           {"scenario", &coordinator::scenario_settings().facts()},

@@ -71,15 +71,13 @@ TEST_CASE("only variables that change costs are in the fingerprint") {
 }
 
 TEST_CASE("what the job knows of its software is merged over what the node says") {
-  Fingerprint fingerprint = probe("bare");
-  Fingerprint of_job;
-  of_job.software = {{"torch", "1.13.1"}, {"libc", "musl"}};
-  of_job.environment = {{"OPENBLAS_NUM_THREADS", "1"}};
-  merge(fingerprint, of_job);
-  CHECK(fingerprint.software.at("torch") == "1.13.1");
-  CHECK(fingerprint.software.at("libc") == "musl");
-  CHECK(fingerprint.software.contains("kernel"));
-  CHECK(fingerprint.environment.contains("OPENBLAS_NUM_THREADS"));
+  const Fingerprint of_job = fingerprint_of_job(probe("bare"), {{"OPENBLAS_NUM_THREADS", "1"}, {"HOME", "/root"}},
+                                                {{"torch", "1.13.1"}, {"libc", "musl"}});
+  CHECK(of_job.software.at("torch") == "1.13.1");
+  CHECK(of_job.software.at("libc") == "musl");
+  CHECK(of_job.software.contains("kernel"));
+  CHECK(of_job.environment.contains("OPENBLAS_NUM_THREADS"));
+  CHECK_FALSE(of_job.environment.contains("HOME"));
 }
 
 TEST_CASE("this machine has a fingerprint, twice the same") {

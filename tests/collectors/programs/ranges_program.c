@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "trimtab/client.h"
@@ -151,6 +152,38 @@ static void do_errno(const char* text) {
   fflush(stdout);
 }
 
+static double cpu_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Some microsecond of work. */
+static void work(void) {
+  for (volatile int i = 0; i < 1800; ++i) continue;
+}
+
+/* For so many milliseconds of processor time a range around each microsecond of work, and in turn the same work without
+ * ranges: how much longer the work takes with them, in per cent, and how many ranges a second of it has. */
+static void do_cost(const char* text) {
+  const double until = cpu_s() + 1e-3 * atof(text);
+  long count[2] = {0, 0};
+  double spent[2] = {0, 0};
+  for (int turn = 0; cpu_s() < until; turn = !turn) {
+    const double begin = cpu_s();
+    for (int i = 0; i < 5000; ++i) {
+      if (turn == 1) push("microsecond", i);
+      work();
+      if (turn == 1) pop();
+    }
+    count[turn] += 5000;
+    spent[turn] += cpu_s() - begin;
+  }
+  const double bare = spent[0] / (double)count[0];
+  printf("cost %.3f %.0f\n", 100 * (spent[1] / (double)count[1] / bare - 1), 1 / bare);
+  fflush(stdout);
+}
+
 /* Ranges at a slow pace until a line comes. */
 static void do_tick(const char* text) {
   while (!stdin_readable(5)) repeat(text, 1);
@@ -183,7 +216,7 @@ static const struct {
 } commands[] = {{"push", do_push},     {"pop", do_pop},         {"repeat", do_repeat}, {"reuse", do_reuse},
                 {"deep", do_deep},     {"threads", do_threads}, {"fork", do_fork},     {"exec", do_exec},
                 {"orphan", do_orphan}, {"cuda", do_cuda},       {"active", do_active}, {"dropped", do_dropped},
-                {"errno", do_errno},   {"tick", do_tick},       {"wait", do_wait},     {"close", do_close},
+                {"errno", do_errno},   {"cost", do_cost},       {"tick", do_tick},       {"wait", do_wait},     {"close", do_close},
                 {"kill", do_kill},     {"_exit", do_quick_exit}};
 
 static void run(char* argument) {

@@ -333,3 +333,42 @@ TEST_CASE("two jobs get no device in common unasked, and the one that waits is t
   CHECK(members.place(job(4), "*", 2));
   CHECK(members.kept_from(job(4), "*", 2).empty());
 }
+
+TEST_CASE("a token uses names of its own alone: those that it used first, while it is known") {
+  ManualClock clock;
+  Membership members(clock);
+  std::string gone;
+  members.ask_of_owners([&](const std::string& owner) { return owner != gone; });
+  const auto join = [&](const std::string& node, const std::string& owner, std::uint64_t peer) {
+    Introduction said = hello(node);
+    said.owner = owner;
+    const auto joined = members.join(said, peer);
+    return joined.ok() ? "" : joined.error().message;
+  };
+  CHECK(join("n0", "anas", 1).empty());
+  members.disconnected(1);
+  CHECK_THAT(join("n0", "bobs", 2), Catch::Contains("is the token's of anas, which used it first"));
+  CHECK(join("n0", "anas", 3).empty());
+  CHECK(join("n1", "bobs", 4).empty());
+  gone = "anas";
+  CHECK(join("n0", "bobs", 5).empty());
+  // Where no token vouches for names, as under TLS, certificates do.
+  CHECK(join("n2", "", 6).empty());
+  CHECK(join("n2", "", 7).empty());
+}
+
+TEST_CASE("a token has bounded names") {
+  ManualClock clock;
+  Membership members(clock);
+  const auto join = [&](std::size_t number, const std::string& owner) {
+    Introduction said = hello("n" + std::to_string(number));
+    said.owner = owner;
+    return members.join(said, number + 1);
+  };
+  for (std::size_t i = 0; i < kMostNodesOfToken; ++i) REQUIRE(join(i, "anas").ok());
+  const auto beyond = join(kMostNodesOfToken, "anas");
+  REQUIRE_FALSE(beyond.ok());
+  CHECK_THAT(beyond.error().message, Catch::Contains("needs a token of its own"));
+  CHECK(join(0, "anas").ok());
+  CHECK(join(kMostNodesOfToken, "bobs").ok());
+}

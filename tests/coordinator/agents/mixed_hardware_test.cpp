@@ -41,7 +41,7 @@ TuningState fresh() {
 
 void place(Tuning& tuning) {
   (void)tuning.begin({});
-  (void)tuning.handle(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, to_json(two_nodes()), "first"}, {});
+  (void)tuning.handle(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, two_nodes(), "first"}, {});
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ TEST_CASE("costs of a job's other hardware are stored as its own, and are not th
   TuningState profiling = job.state();
   profiling.phase = Phase::kProfiling;
   profiling.fingerprint = "first";
-  profiling.cluster_json = to_json(two_nodes());
+  profiling.cluster = two_nodes();
   JobRun run(job.run(), profiling, {}, world.services.for_jobs);
   run.costs_stored("n1", "second of the job", true);
   CHECK(run.state().fingerprint == "first");

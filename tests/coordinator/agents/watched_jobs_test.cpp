@@ -254,7 +254,7 @@ TEST_CASE("people's orders to a watched job are refused with the reason", "[watc
     request.address = "127.0.0.1:1";
     return api.handle(request);
   };
-  for (const std::string order : {"stop", "freeze", "unfreeze", "approve"}) {
+  for (const std::string order : {"stop", "freeze", "unfreeze", "approve", "own-plan"}) {
     const net::HttpResponse answer = ask("POST", "/v1/jobs/train/" + order);
     CHECK(answer.status == 409);
     CHECK_THAT(answer.body, Catch::Contains("was launched by its user: Trimtab watches it"));

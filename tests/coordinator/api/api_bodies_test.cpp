@@ -41,7 +41,7 @@ std::string plan_cut_at(std::int32_t operators) {
 
 void give_document(PlanText& plan) {
   if (plan.empty()) return;
-  plan.json = plan_cut_at(plan.hash == "initial" ? 3 : plan.hash == "best" ? 2 : 4);
+  plan = PlanText(plan_cut_at(plan.hash == "initial" ? 3 : plan.hash == "best" ? 2 : 4), plan.hash);
 }
 
 void give_documents(TuningState& state) {
@@ -49,7 +49,7 @@ void give_documents(TuningState& state) {
   for (Trial& trial : state.trials) give_document(trial.plan);
   Cluster cluster;
   cluster.nodes = {{"n0", "f", 1, 1 << 30, 0}, {"n1", "f", 1, 1 << 30, 0}};
-  state.cluster_json = to_json(cluster);
+  state.cluster = cluster;
 }
 
 // The fake world has no such faults.
@@ -76,11 +76,13 @@ void add_what_is_rare(TuningState& state) {
                                    true,
                                    false,
                                    false,
+                                   0.97,
                                    "a link got faster",
                                    "stale are 3 of 9 costs",
                                    4,
                                    false,
-                                   {1.33, 1.2, 1.5}});
+                                   {1.33, 1.2, 1.5},
+                                   {}});
   state.recommendation_json = plan_cut_at(5);
   state.calibration_json = R"({"computation":1.25,"factors":[1,2.0]})";
   state.explanation = "Stage 1 was the bottleneck \xc3\x97 by computation";

@@ -8,15 +8,14 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../small_disk.hpp"
+#include "../daemon_client.hpp"
 #include "../fake_agent.hpp"
 #include "base/clock.hpp"
-#include "net/http_client.hpp"
 #include "schema/cost.hpp"
 #include "schema/cost_database.hpp"
 #include "schema/job.hpp"
@@ -67,19 +66,8 @@ struct Fixture {
   }
   // The loop turns while a client on another thread asks.
   net::HttpReply http(const std::string& method, const std::string& target, const std::string& body = "") {
-    net::HttpReply reply;
-    bool done = false;
-    std::thread client([&] {
-      auto result = net::http_request({"127.0.0.1", daemon->port()}, method, target, body, std::chrono::seconds(10));
-      loop.post([&, result] {
-        if (result.ok()) reply = *result;
-        done = true;
-      });
-    });
-    const bool answered = run_until(loop, [&] { return done; });
-    client.join();
-    REQUIRE(answered);
-    return reply;
+    const auto reply = reply_of(loop, {"127.0.0.1", daemon->port()}, method, target, body);
+    return reply.ok() ? *reply : net::HttpReply{};
   }
   // Asks again and again, the loop turning in between; false after 20 s.
   bool until(const std::function<bool()>& done) {

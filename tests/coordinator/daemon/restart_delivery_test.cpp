@@ -88,6 +88,71 @@ TEST_CASE("a plan that trials.overhead leaves no room for is named, with the ste
   CHECK_FALSE(longer.state().trials.empty());
 }
 
+// What a change of plan takes is not known before the first one: a quarter is left for that.
+TEST_CASE("a restarted job is stopped for no trial that trials.overhead ends before its plan could be adopted") {
+  Job job = restarted_job();
+  job.steps = 3000;
+  job.trials.stop_after = false;
+  for (const bool saves : {true, false}) {
+    int named = 0;
+    int adopted = 0;
+    double least = 0;  // share with which a trial is begun
+    for (int share = 5; share < 60; share += 3) {
+      job.trials.overhead = share / 1000.0;
+      FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}}, 7, 0.01);
+      one.faults.saves_at_stop = saves;
+      one.faults.saves_every = saves ? 0 : 50;
+      if (!saves) one.forget_stops();
+      if (!saves) one.allow_restarts(true);
+      one.begin();
+      REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining; }, 100000));
+      INFO("trials.overhead " << job.trials.overhead << "\n" << one.history());
+      if (one.state().trials.empty()) {
+        ++named;
+        CHECK(least == 0);
+        CHECK(one.state().recommendation_json == "best");
+        CHECK(one.kills.empty());
+        CHECK_THAT(one.history(), Catch::Contains("with the two pairs of blocks that adopting a plan takes"));
+        continue;
+      }
+      if (least == 0) least = job.trials.overhead;
+      if (job.trials.overhead < 1.25 * least) continue;
+      ++adopted;
+      CHECK(one.state().trials.front().state == TrialState::kAdopted);
+    }
+    CHECK(named > 4);
+    CHECK(adopted > 2);
+  }
+}
+
+TEST_CASE("a plan whose trial failed is not recommended, though nobody blames it") {
+  Job job = restarted_job();
+  job.steps = 2000;
+  job.trials.stop_after = false;
+  int left = 0;
+  for (int share = 40; share < 80; share += 2) {
+    job.trials.overhead = share / 1000.0;
+    FakeWorld one(job, {{"initial", 100, 110}, {"best", 70, 80}}, 7, 0.01);
+    one.begin();
+    const bool tries = one.run(
+        [&] {
+          return one.state().phase == Phase::kTraining || (one.variant() == "trial" && one.running_plan() == "best");
+        },
+        100000);
+    REQUIRE(tries);
+    if (one.variant() != "trial") continue;  // nothing is tried with so little
+    one.restart_coordinator(true);
+    REQUIRE(one.run([&] { return one.state().phase == Phase::kTraining; }, 100000));
+    INFO("trials.overhead " << job.trials.overhead << "\n" << one.history());
+    CHECK(one.state().trials.front().reason == FailureReason::kCoordinatorRestarted);
+    if (one.state().trials.size() > 1) continue;  // it was tried once more
+    ++left;
+    CHECK(one.state().recommendation_json.empty());
+    CHECK_THAT(one.history(), Catch::Contains("a plan whose trial failed is not tried again"));
+  }
+  CHECK(left > 0);
+}
+
 TEST_CASE("a restarted job adopts the faster plan, and trains each of its steps once") {
   FakeWorld one = world();
   bool apart = false;
@@ -141,7 +206,7 @@ TEST_CASE("a trial's launch that runs out of memory teaches what its plan needs"
   // No search offers one that needs as much.
   const std::vector<TooBig> too_big = one.search_task().too_big;
   REQUIRE(too_big.size() == 1);
-  CHECK(too_big.front().plan_json == failed->plan.json);
+  CHECK(too_big.front().plan.json == failed->plan.json);
   CHECK(one.state().incumbent.hash == "best");
   CHECK(one.state().phase == Phase::kFinished);
   check_no_step_lost(one);

@@ -153,7 +153,7 @@ TEST_CASE("without a token only the empty page is shown, and a made-up one is wo
 TEST_CASE("a viewer starts and changes nothing") {
   Fixture one;
   CHECK(one.status("ana", "POST", "/v1/jobs", submission("job")) == 201);
-  for (const char* order : {"stop", "approve", "freeze", "unfreeze", "trace"}) {
+  for (const char* order : {"stop", "approve", "freeze", "unfreeze", "own-plan", "trace"}) {
     INFO(order);
     CHECK(one.status("wall", "POST", std::string("/v1/jobs/job/") + order) == 403);
   }

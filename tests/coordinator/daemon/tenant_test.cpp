@@ -90,10 +90,11 @@ TEST_CASE("a tenant has so many jobs that are not over, all tenants so many that
 TEST_CASE("a node's instance is for those who see all tenants") {
   Tenants world;
   world.come("n0", 1, "");
-  CHECK(json::parse(nodes_document(world.members, {}, {})).at("nodes")[0].at("instance") == "of n0");
+  CHECK(json::parse(api::to_json(all_nodes(world.members, {}, {}))).at("nodes")[0].at("instance") == "of n0");
   const Caller bob{"bob", net::Role::kView, "bob"};
-  CHECK_FALSE(json::parse(nodes_document(world.members, {}, bob)).at("nodes")[0].contains("instance"));
-  CHECK_FALSE(json::parse(status_document(world.members, world.jobs, {}, {}, bob)).at("nodes")[0].contains("instance"));
+  CHECK_FALSE(json::parse(api::to_json(all_nodes(world.members, {}, bob))).at("nodes")[0].contains("instance"));
+  const json told = json::parse(api::to_json(status_of(world.members, world.jobs, {}, {}, bob, "")));
+  CHECK_FALSE(told.at("nodes")[0].contains("instance"));
 }
 
 TEST_CASE("two tenants' jobs are each placed on the node of their own, and one without a node is told why it waits") {
@@ -108,7 +109,7 @@ TEST_CASE("two tenants' jobs are each placed on the node of their own, and one w
   CHECK(job.state().phase == Phase::kWaiting);
   CHECK_THAT(job.waits_for(), Catch::Contains("nodes that serve tenant eve have 0; 4 more"));
   CHECK(json::parse(job_document(job)).at("waits_for") == job.waits_for());
-  CHECK(json::parse(nodes_document(world.members, {}, {})).at("nodes")[0].at("tenant") == "ana");
+  CHECK(json::parse(api::to_json(all_nodes(world.members, {}, {}))).at("nodes")[0].at("tenant") == "ana");
   world.come("n2", 3, "");
   CHECK(world.nodes_of("another") == std::vector<std::string>{"n2"});
   CHECK(job.waits_for().empty());

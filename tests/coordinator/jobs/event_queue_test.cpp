@@ -124,6 +124,5 @@ TEST_CASE("a job's last transition is stored as soon as there is room, though th
   CHECK(job.storage_failure().empty());
   world.agents.tick();
   CHECK(world.unfinished(1).back().jobs_size() == 0);
-  std::vector<std::string> unreadable;
-  CHECK(world.store.latest_jobs(unreadable)->front().state.phase == Phase::kStopped);
+  CHECK(world.store.job(world.store.latest_runs()->front().run)->state.phase == Phase::kStopped);
 }

@@ -1,12 +1,12 @@
 #include "jobs/measured_timelines.hpp"
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "../../peak_memory.hpp"
 #include "schema/timeline.hpp"
 
+using trimtab::TimelineKind;
 using trimtab::coordinator::MeasuredTimelines;
 using trimtab::coordinator::PlanText;
 
@@ -27,27 +27,27 @@ TEST_CASE("a measured timeline has a row a stage, aligned by the ranks' clocks")
   MeasuredTimelines timelines;
   REQUIRE(timelines.add(plan("h"), 0, 5'000'000'000, R"([["forward",0,2000000]])").ok());
   REQUIRE(timelines.add(plan("h"), 1, 5'001'000'000, R"([["backward",1000000,3000000]])").ok());
-  const auto events = nlohmann::json::parse(timelines.timeline_json("h"));
-  REQUIRE(events.size() == 2);
-  CHECK(events[0]["kind"] == "forward");
-  CHECK(events[0]["end_ms"].get<double>() == Approx(2.0));
-  CHECK(events[1]["stage"] == 1);
-  CHECK(events[1]["begin_ms"].get<double>() == Approx(2.0));
+  const auto bars = timelines.timeline("h");
+  REQUIRE(bars.size() == 2);
+  CHECK(bars[0].kind == TimelineKind::kForward);
+  CHECK(bars[0].end_ms == Approx(2.0));
+  CHECK(bars[1].stage == 1);
+  CHECK(bars[1].begin_ms == Approx(2.0));
 }
 
 TEST_CASE("clocks of different nodes are aligned at the step's beginning") {
   MeasuredTimelines timelines;
   REQUIRE(timelines.add(plan("h"), 0, 5, R"([["forward",0,2000000]])").ok());
   REQUIRE(timelines.add(plan("h"), 1, 900'000'000'000, R"([["forward",1000000,2000000]])").ok());
-  const auto events = nlohmann::json::parse(timelines.timeline_json("h"));
-  CHECK(events[1]["begin_ms"].get<double>() == Approx(1.0));
+  const auto bars = timelines.timeline("h");
+  CHECK(bars[1].begin_ms == Approx(1.0));
 }
 
 TEST_CASE("a timeline with a stage missing is no timeline") {
   MeasuredTimelines timelines;
   REQUIRE(timelines.add(plan("h"), 0, 5, R"([["forward",0,2]])").ok());
-  CHECK(timelines.timeline_json("h") == "[]");
-  CHECK(timelines.timeline_json("other") == "[]");
+  CHECK(timelines.timeline("h").empty());
+  CHECK(timelines.timeline("other").empty());
 }
 
 TEST_CASE("of ranks that no picture shows and of plans that nobody asks for nothing is kept") {

@@ -52,7 +52,7 @@ struct Place {
     transition.notes = {{"phase", std::string(to_string(phase)), "{}"}, {"plan", "one", "{}"}};
     Trial trial;
     trial.id = 1;
-    trial.plan.json = "{}";
+    trial.plan = {"{}", ""};
     transition.trials.push_back(trial);
     REQUIRE(store.save(run, state, transition, clock.wall().count()).ok());
     REQUIRE(store.command_id(run, "launch/1", "n0").ok());

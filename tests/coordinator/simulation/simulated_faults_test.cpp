@@ -136,7 +136,7 @@ TEST_CASE("a link between two nodes at a quarter of its bandwidth is named, and 
     CHECK(job.lives());
     CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
     noticed += job.says("drift: since step ") ? 1 : 0;
-    named += job.says("drift: what has changed: the link of node n1 to n2 is at ") ? 1 : 0;
+    named += job.says(" sure: the link of node n1 to n2 is at ") ? 1 : 0;
   }
   CHECK(named == noticed);
   CHECK(noticed >= usual_seeds(2));
@@ -152,8 +152,8 @@ TEST_CASE("a link's latency that has grown is named, and costs are taken with it
     INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
     CHECK(job.lives());
     CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
-    const bool said = job.says("drift: what has changed: a round trip over the link of node n0 to n1 takes ") ||
-                      job.says("drift: what has changed: a round trip over the link of node n1 to n2 takes ");
+    const bool said = job.says(" sure: a round trip over the link of node n0 to n1 takes ") ||
+                      job.says(" sure: a round trip over the link of node n1 to n2 takes ");
     named += said ? 1 : 0;
     if (!said) continue;
     CHECK(job.says("taken as probed (inter_node links: "));  // all of the level, though two of three were probed
@@ -173,7 +173,7 @@ TEST_CASE("a device at half of its speed is named, and its costs are taken as pr
     INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
     CHECK(job.lives());
     CHECK(job.verdict["false_adoptions"].get<int>() <= 1);
-    const bool said = job.says("drift: what has changed: device 1 of node n0 runs at ");
+    const bool said = job.says(" sure: device 1 of node n0 runs at ");
     named += said ? 1 : 0;
     if (said)
       CHECK(job.says("all operators' on slow devices; until trials measure, they are taken as probed (device 1 at"));
@@ -192,7 +192,7 @@ TEST_CASE(
     const Simulated job = run(input);
     INFO("seed " << seed << "\n" << job.transcript << job.verdict.dump());
     CHECK(job.says("drift: the job is not tuned again for it before step "));
-    CHECK(job.says("what has changed: device 2 of node n0"));
+    CHECK(job.says(" sure: device 2 of node n0"));
     CHECK(job.verdict["regret"].get<double>() <= 0.02);
   }
 }

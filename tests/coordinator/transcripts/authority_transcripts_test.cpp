@@ -69,6 +69,51 @@ TEST_CASE("transcript of freezing in a trial and in the comparison", "[transcrip
   story.check();
 }
 
+TEST_CASE("transcript of going back to the plan that the job began with, after a better one was adopted",
+          "[transcripts]") {
+  Story story("own-plan", training_job(600), two_plans_of_story());
+  story.begin();
+  story.run_to_training();
+  REQUIRE(story.state().incumbent.hash != story.state().initial.hash);
+  story.skip();
+  story.feed(Order::kOwnPlan);
+  story.run_steps(20);
+  CHECK(story.world.running_plan() == "initial");
+  CHECK(story.state().incumbent.hash == story.state().initial.hash);
+  story.feed(Order::kOwnPlan);
+  story.run_steps(5);
+  story.check();
+}
+
+TEST_CASE("the plan that the job began with is kept whatever was under way", "[transcripts]") {
+  for (const TrialState at :
+       {TrialState::kProposed, TrialState::kStaged, TrialState::kWarming, TrialState::kMeasuring}) {
+    Story story("own-plan-within", training_job(600), plans_of_story());
+    story.begin();
+    story.run_until([&] {
+      return story.state().trials.size() > 1 && story.state().has_trial() && story.state().trials.back().state == at;
+    });
+    story.feed(Order::kOwnPlan);
+    const std::size_t trials = story.state().trials.size();
+    story.run_steps(60);
+    CHECK(story.world.running_plan() == "initial");
+    CHECK(story.state().trials.size() == trials);
+    CHECK_FALSE(story.state().has_trial());
+  }
+}
+
+TEST_CASE("a trial that awaits approval is over when the job's first plan is wanted", "[transcripts]") {
+  Story story("own-plan-approval", fake_job(JobMode::kApprove), plans_of_story(), 3);
+  story.begin();
+  story.run_until([&] { return awaits(story); });
+  story.feed(Order::kApprove);
+  story.run_until([&] { return awaits(story) && story.state().trials.size() > 1; });
+  story.feed(Order::kOwnPlan);
+  story.run_steps(20);
+  CHECK(story.world.running_plan() == "initial");
+  CHECK(story.state().frozen);
+}
+
 TEST_CASE("transcript of kill switches in a trial, and with a freeze", "[transcripts]") {
   Story story("kill-switch", training_job(600), plans_of_story());
   story.begin();

@@ -168,7 +168,7 @@ std::string heard(const Tick&) {
   return "tick";
 }
 std::string heard(const NodesReady& one) {
-  return "nodes ready " + shares(one.nodes) + text_field("cluster", one.cluster_json) +
+  return "nodes ready " + shares(one.nodes) + text_field("cluster", one.cluster.json) +
          text_field("fingerprint", one.fingerprint);
 }
 std::string heard(const CommandFinished& one) {
@@ -211,7 +211,7 @@ std::string heard(const NodeBack& one) {
          number_field("devices", one.devices) + number_field("memory", static_cast<double>(one.memory_bytes));
 }
 std::string heard(const NodesOffered& one) {
-  return "offered " + shares(one.nodes) + text_field("cluster", one.cluster_json) + text_field("joined", one.joined) +
+  return "offered " + shares(one.nodes) + text_field("cluster", one.cluster.json) + text_field("joined", one.joined) +
          field("slow", speeds(one.slow_devices)) + text_field("remark", one.remark) +
          text_field("refusal", one.refusal);
 }
@@ -226,7 +226,7 @@ std::string heard(const RunReplaced&) {
   return "replaced by a further run";
 }
 std::string heard(Order order) {
-  constexpr std::array kNames = {"approve", "freeze", "unfreeze", "stop", "resume"};
+  constexpr std::array kNames = {"approve", "freeze", "unfreeze", "stop", "resume", "own-plan"};
   return std::string("order ") + kNames.at(static_cast<std::size_t>(order));
 }
 
@@ -341,11 +341,11 @@ std::string to_text(const Action& action) {
 }
 
 std::string to_text(const SearchTask& task) {
-  const auto too_big = [](const TooBig& one) { return brief(one.plan_json) + "=" + to_text(one.peak_bytes); };
+  const auto too_big = [](const TooBig& one) { return brief(one.plan.json) + "=" + to_text(one.peak_bytes); };
   const auto pair = [](const auto& one) { return one.first.first + "-" + one.first.second + change(one.second); };
   const auto level = [](const auto& one) { return one.first + change(one.second); };
-  return "task" + text_field("model", task.model_json) + text_field("cluster", task.cluster_json) +
-         text_field("initial", task.initial_plan_json) + text_field("incumbent", task.incumbent_json) +
+  return "task" + text_field("model", task.model_json) + text_field("cluster", task.cluster.json) +
+         text_field("initial", task.initial.json) + text_field("incumbent", task.incumbent.json) +
          field("observed", list(task.observations, measured)) + text_field("calibration", task.calibration_json) +
          number_field("shift_computation", task.shift.computation) +
          number_field("shift_communication", task.shift.communication) +

@@ -63,7 +63,7 @@ Cluster two_nodes(const std::string& fingerprint_of_n1) {
 // Costs are of n0's hardware.
 TuningState hardware_state(const std::string& fingerprint_of_n1 = "first") {
   TuningState state = trained_state(fake_job(), 2);
-  state.cluster_json = to_json(two_nodes(fingerprint_of_n1));
+  state.cluster = two_nodes(fingerprint_of_n1);
   state.fingerprint = "first of the job";
   state.hardware.costs_hardware = "first";
   state.calibration_json = state.earlier_calibration_json = "{}";
@@ -254,7 +254,7 @@ TEST_CASE("transcripts of profiling alone, and of a benchmark that measures noth
   state.tune = false;
   RecordedMachine alone("profiling-alone", state);
   alone.begin();
-  alone.feed(NodesReady{{{"n0", 0, 2}}, "{}", "f"});
+  alone.feed(NodesReady{{{"n0", 0, 2}}, ClusterText("{}"), "f"});
   alone.feed(CommandFinished{"describe", true, "", "{}"});
   alone.feed(CostsCounted{5, 0, {}, {}, "", ""});
   alone.check();
@@ -262,7 +262,7 @@ TEST_CASE("transcripts of profiling alone, and of a benchmark that measures noth
   state.tune = true;
   RecordedMachine fails("profiling-fails", state);
   fails.begin();
-  fails.feed(NodesReady{{{"n0", 0, 2}}, "{}", "f"});
+  fails.feed(NodesReady{{{"n0", 0, 2}}, ClusterText("{}"), "f"});
   fails.feed(CommandFinished{"describe", true, "", "{}"});
   fails.feed(CostsCounted{0, 5, {"{}", "{}"}, {3, 2}, "a, b", ""});
   fails.feed(CommandMoved{"benchmark/0/n0", 1, 3, "a"});

@@ -171,14 +171,14 @@ TEST_CASE("transcripts of jobs that begin on mixed hardware, and whose costs cha
   state.job = fake_job();
   RecordedMachine begins("mixed-hardware", state);
   begins.begin();
-  begins.feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, to_json(cluster), "first"});
+  begins.feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, cluster, "first"});
   begins.feed(CommandFinished{"describe", true, "", "{}"});
   begins.feed(CostsCounted{1, 9, {"{}"}, {9}, "a", "", {{"n1", 0.9}}});
   begins.carry_out();
   begins.feed(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}});
   begins.check();
   state = trained_state(fake_job(), 2);
-  state.cluster_json = to_json(cluster);
+  state.cluster = cluster;
   state.fingerprint = "first of the job";
   state.hardware.costs_hardware = "first";
   state.hardware.slow_devices = {{0, 0.9}, {1, 0.5}};

@@ -95,7 +95,7 @@ TuningState trained_state(const Job& job, int nodes) {
   state.job.trials.stop_after = false;
   state.phase = Phase::kTraining;
   for (int i = 0; i < nodes; ++i) state.nodes.push_back({"n" + std::to_string(i), i, 1});
-  state.cluster_json = test::cluster_of(nodes);
+  state.cluster = test::cluster_of(nodes);
   state.initial = state.incumbent = {"all", "all"};
   state.initial_measured = state.incumbent_measured = {100, 99, 101, 20};
   state.epoch_hashes = {{1, "all"}};

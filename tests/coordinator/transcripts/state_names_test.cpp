@@ -59,6 +59,7 @@ TuningState full_state() {
   state.nodes = {{"n0", 0, 1}};
   state.profiling.requests = {"{}"};
   state.profiling.request_sizes = {1};
+  state.profiling.near.findings = {tuner::NearFinding()};
   state.replaced = {{plan, {}, {}}};
   state.epoch_hashes = {{1, "hash"}};
   state.outstanding = {{"launch/1/n0", "n0", CommandKind::kLaunch}};
@@ -69,6 +70,7 @@ TuningState full_state() {
   state.observations = {{plan, 1, 1, {1}, {1}, 1, {{1, 2, 3, 4, 5}}}};
   state.failed_hashes = state.hung_hashes = {"hash"};
   state.hardware.drifts = {Drift()};
+  state.hardware.drifts.back().gained_in = {1};
   state.hardware.first_probes = state.hardware.last_probes = state.hardware.expected_there = probes;
   state.hardware.slow_devices = {{0, 0.5}};
   state.hardware.unprobed_nodes = {"n0"};
@@ -117,6 +119,8 @@ TEST_CASE("the names and words of the persisted state are those of earlier relea
     one.after_kill = static_cast<AfterKill>(i);
     return json::parse(to_json(one))["after_kill"];
   });
+  text += words<tuner::NearClass>("near.findings[].of", tuner::kNearClasses);
+  text += words<tuner::NearVerdict>("near.findings[].verdict", tuner::kNearVerdicts);
   check_golden("state_names", text);
 }
 

@@ -195,3 +195,19 @@ TEST_CASE("an approval that comes after the question was withdrawn tries nothing
   one.feed(Order::kApprove);
   CHECK_FALSE(one.state().has_trial());
 }
+
+TEST_CASE("what the site does not allow ends the trial and keeps the incumbent until it is allowed") {
+  FakeWorld one = world();
+  one.begin();
+  REQUIRE(
+      one.run([&] { return one.state().has_trial() && one.state().trials.back().state == TrialState::kMeasuring; }));
+  one.feed(KillSwitches{{}, "the site's policy (site.toml) allows less"});
+  CHECK(one.state().trials.back().reason == FailureReason::kKillSwitch);
+  CHECK(one.tuning().held_by() == "the site's policy (site.toml) allows less");
+  (void)one.run([] { return false; }, 200);
+  CHECK(one.running_plan() == "initial");
+  CHECK(one.state().trials.size() == 1);
+  one.feed(KillSwitches{});
+  REQUIRE(one.run());
+  CHECK(one.state().incumbent.hash == "best");
+}

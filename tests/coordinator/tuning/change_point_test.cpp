@@ -199,6 +199,104 @@ TEST_CASE("what lasts fifteen steps is no change, and what stays is one after tw
   }
 }
 
+namespace {
+
+// A machine on which something else runs a fifth of the time, for eight seconds in the mean, and makes steps `size`
+// longer; they wander, too, and some are hit by anything. From `at_s` on, less than 0: never, all are `size` longer.
+struct BusyMachine {
+  double step_ms = 1000;
+  double size = 0.25;
+  double at_s = -1;
+  double seconds = 1500;
+};
+
+struct Told {
+  std::optional<StepChange> change;
+  double at_s = 0;
+};
+
+Told watched(const BusyMachine& machine, std::uint64_t seed) {
+  Random random(seed);
+  ChangePointRules rules;
+  rules.least_lasting_ms = 60'000;
+  ChangePoint one(rules);
+  const auto drawn = [&random](double mean) { return -std::log(1 - random.uniform()) * mean; };
+  double now_s = 0;
+  double wander = 0;
+  bool busy = false;
+  double until_s = drawn(32);
+  for (std::int64_t step = 1; now_s < machine.seconds; ++step) {
+    for (; until_s <= now_s; until_s += drawn(busy ? 8 : 32)) busy = !busy;
+    const double kept = std::exp(-1.0 / 30);
+    wander = kept * wander + 0.01 * std::sqrt(1 - kept * kept) * random.normal();
+    double ms = machine.step_ms * std::exp(wander + 0.02 * random.normal());
+    if (random.uniform() < 0.02) ms *= std::min(10.0, 1 / std::sqrt(1 - random.uniform()));
+    if (step % 50 == 0) ms *= 2;
+    if (busy) ms *= 1 + machine.size;
+    if (machine.at_s >= 0 && now_s >= machine.at_s) ms *= 1 + machine.size;
+    now_s += ms / 1000;
+    if (auto change = one.add(step, ms)) return {change, now_s};
+  }
+  return {std::nullopt, now_s};
+}
+
+}  // namespace
+
+TEST_CASE("other work that comes and goes is no change, and a change as large that stays is one, seeds 1 to 100",
+          "[drift]") {
+  BusyMachine machine;
+  machine.step_ms = GENERATE(100, 1000, 3000);
+  machine.size = GENERATE(0.15, 0.25, 0.5);
+  int alarms = 0;
+  int missed = 0;
+  double slowest_s = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    machine.at_s = -1;
+    alarms += watched(machine, seed).change ? 1 : 0;
+    machine.at_s = 600;
+    const auto [change, at_s] = watched(machine, 1000 + seed);
+    const bool told = change && at_s >= 600 && change->ratio() > 1;
+    missed += told ? 0 : 1;
+    if (told) slowest_s = std::max(slowest_s, at_s - 600);
+  }
+  INFO("steps of " << machine.step_ms << " ms, " << 100 * machine.size << " %: " << alarms << " false alarms, "
+                   << missed << " missed, told after " << slowest_s << " s at most");
+  CHECK(alarms < 2);
+  CHECK(missed < 5);
+  CHECK(slowest_s < 400);
+}
+
+TEST_CASE("a level that was learnt while something else ran is learnt again, and told as no change", "[drift]") {
+  ChangePointRules rules;
+  rules.least_lasting_ms = 60'000;
+  ChangePoint one(rules);
+  // The first minute is slow but for one short break.
+  for (int step = 1; step <= 400; ++step) {
+    const bool slow = step <= 50 && (step < 25 || step > 30);
+    REQUIRE_FALSE(one.add(step, (slow ? 1300 : 1000) + step % 7).has_value());
+  }
+  std::optional<StepChange> change;
+  for (int step = 401; step <= 500 && !change; ++step) change = one.add(step, 1300 + step % 7);
+  REQUIRE(change);
+  CHECK(change->before_ms == Approx(1003).epsilon(0.01));
+  CHECK(change->since_step == Approx(401).margin(5));
+}
+
+TEST_CASE("what has become faster for good is told, though other work comes and goes", "[drift]") {
+  ChangePointRules rules;
+  rules.least_lasting_ms = 60'000;
+  ChangePoint one(rules);
+  std::optional<StepChange> change;
+  for (int step = 1; step <= 600 && !change; ++step) {
+    const double busy = step % 40 < 8 ? 1.3 : 1;
+    change = one.add(step, (step <= 300 ? 1300 : 1000) * busy + step % 7);
+    REQUIRE((!change || step > 300));
+  }
+  REQUIRE(change);
+  CHECK(change->before_ms == Approx(1303).epsilon(0.01));
+  CHECK(change->after_ms == Approx(1003).epsilon(0.01));
+}
+
 TEST_CASE("one very slow step is no change", "[drift]") {
   ChangePoint one;
   bool alarm = false;

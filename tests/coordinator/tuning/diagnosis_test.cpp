@@ -110,9 +110,9 @@ TEST_CASE("probes of other work and of another plan's steps are not compared, an
 
 TEST_CASE("devices are as slow as their ranks' steps say, else as their clocks, else as their node's CPUs",
           "[diagnosis]") {
-  const std::string cluster =
+  const ClusterText cluster(
       R"({"schema": "trimtab.cluster/1", "nodes": [{"name": "n0", "devices": 2, "memory_bytes": 1},
-      {"name": "n1", "devices": 2, "memory_bytes": 1}]})";
+      {"name": "n1", "devices": 2, "memory_bytes": 1}]})");
   const Finding cpus{{2, "n1", "", "", 20, "computation"}, 0.5};
   const Finding memory{{2, "n1", "", "", 20, "memory"}, 0.3};
   const Finding clock{{1, "n0", "", "", 20, "clock", 0, "throttled: sw_power_cap"}, 0.7};
@@ -228,4 +228,41 @@ TEST_CASE("what one take lacks the others tell, and the shortest round trip is t
   CHECK(std::ranges::count_if(middle, [](const Probe& one) { return one.device == 1 && one.longest == 1; }) == 1);
   CHECK(std::ranges::count_if(middle, [](const Probe& one) { return one.round_trip_ms == 0.2 && one.ms == 10; }) == 1);
   CHECK(middle_of({}).empty());
+}
+
+TEST_CASE("ranks that wait for a link are no slower devices, and one that is slower than the others is",
+          "[diagnosis]") {
+  const std::string work = training_work("plan");
+  std::vector<Probe> before{{-1, "n0 rank 2", "n0 rank 3", "intra_node", 10}};
+  for (std::int32_t device = 0; device < 4; ++device) before.push_back({device, "n0", "", "", 100, work});
+  // As it was on four ranks of examples/netns when the link of one changed.
+  std::vector<Probe> now = before;
+  now[0].ms = 40;
+  for (const auto& [at, share] : {std::pair(1, 0.835), {2, 0.874}, {3, 0.888}, {4, 0.93}}) now[at].ms = 100 / share;
+  const std::vector<Finding> findings = diagnose(before, now);
+  CHECK((to_text(findings) == "the links inside of node n0 rank 2 are at 25 % of their bandwidth" ||
+         to_text(findings) == "the link of node n0 rank 2 to n0 rank 3 is at 25 % of its bandwidth"));
+  CHECK(confidence_of(findings) >= kNamedFrom);
+  CHECK(not_sure(before, now).size() >= 2);
+  // A device that throttles meanwhile is named all the same.
+  now[3].ms = 100 / 0.4;
+  CHECK(diagnose(before, now).size() == 2);
+  // Where no link has changed, all that compute slower are.
+  now = before;
+  for (std::int32_t device = 0; device < 4; ++device) now[device + 1].ms = 125;
+  CHECK(diagnose(before, now).size() == 4);
+}
+
+TEST_CASE("nobody is named whose takes leave it open, and how sure a name is can be said", "[diagnosis]") {
+  Probe device{0, "n0", "", "", 10, "computation"};
+  device.shortest = 0.85;
+  device.longest = 1.2;
+  const Probe other{1, "n1", "", "", 10, "computation"};
+  Probe slower = device;
+  slower.ms = 13;
+  CHECK(diagnose({device, other}, {slower, other}).empty());
+  slower.ms = 40;
+  CHECK(diagnose({device, other}, {slower, other}).size() == 1);
+  CHECK(confidence_text(0.97) == "97.0 %");
+  CHECK(confidence_text(0.99999) == "more than 99.9 %");
 }

@@ -263,7 +263,7 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   state.phase = Phase::kTraining;
   state.job.elastic = true;
   state.nodes = {{"n0", 0, 2}, {"n1", 2, 2}};
-  state.cluster_json = to_json(small_input(1, 2).cluster);
+  state.cluster = small_input(1, 2).cluster;
   state.initial = state.incumbent = {"initial", "initial"};
   state.epoch_hashes = {{1, "initial"}};
   state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;

@@ -80,7 +80,7 @@ class RestartedJob {
     state.stops.saves_at_stop = true;
     state.phase = phase;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}, {"n2", 2, 1}};
-    state.cluster_json = cluster_of(3);
+    state.cluster = cluster_of(3);
     state.initial = state.incumbent = {"all", "all"};
     state.initial_measured = state.incumbent_measured = {100, 99, 101, 20};
     state.hardware.probed_plan_hash = "all";  // the hardware was looked at

@@ -97,7 +97,7 @@ class ElasticJob {
     }
     state.job.elastic = true;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
-    state.cluster_json = cluster_of(2);
+    state.cluster = cluster_of(2);
     state.initial = state.incumbent = {"small", "small"};
     state.incumbent_measured = {kSmallMs, kSmallMs - 1, kSmallMs + 1, 20};
     state.epoch_hashes = {{1, "small"}};
@@ -130,7 +130,7 @@ TEST_CASE("a node that joins is planned for, the job is begun anew on it, and st
   REQUIRE(job.tuning().takes_nodes());
   job.offer();
   REQUIRE(job.asked() == SearchFor::kMoreNodes);
-  CHECK(job.tuning().search_task(SearchFor::kMoreNodes).cluster_json == cluster_of(3));
+  CHECK(job.tuning().search_task(SearchFor::kMoreNodes).cluster.json == to_json(cluster_of(3)));
   job.answer(60);
   CHECK(job.state().world_size() == 3);
   CHECK(job.state().outstanding.size() == 3);

@@ -87,7 +87,7 @@ bool has_link(const std::vector<Finding>& findings) {
 
 TEST_CASE("takes of one probe seldom name a cause in recorded noise, where single probes do, seeds 1 to 1000",
           "[look]") {
-  const auto [name, least_named] = GENERATE(table<std::string, int>({{"loopback", 450}, {"shaped", 400}}));
+  const auto [name, least_named] = GENERATE(table<std::string, int>({{"loopback", 320}, {"shaped", 280}}));
   const std::vector<Row> rows = recorded(name);
   constexpr int kJobs = 1000;
   int single = 0;
@@ -109,7 +109,7 @@ TEST_CASE("takes of one probe seldom name a cause in recorded noise, where singl
   INFO(name << ": of " << kJobs << " drifts that no device and no link explains single probes name a slower one in "
             << single << ", takes in " << in_takes << "; a link at 38 % is named in " << named);
   CHECK(single >= kJobs * 3 / 10);
-  CHECK(in_takes <= kJobs / 10);
+  CHECK(in_takes <= kJobs / 20);  // who names is 95 % sure
   CHECK(named >= least_named);
 }
 

@@ -80,8 +80,8 @@ TEST_CASE("a device that was slow and recovers is no longer given less", "[look]
   TuningState state = one.state();
   state.hardware.slow_devices = {{1, 0.6}};
   state.hardware.last_probes = hardware(1, 0.6);
-  state.cluster_json = R"({"schema": "trimtab.cluster/1", "nodes": [
-      {"name": "n0", "devices": 1, "memory_bytes": 1}, {"name": "n1", "devices": 1, "memory_bytes": 1}]})";
+  state.cluster = ClusterText(R"({"schema": "trimtab.cluster/1", "nodes": [
+      {"name": "n0", "devices": 1, "memory_bytes": 1}, {"name": "n1", "devices": 1, "memory_bytes": 1}]})");
   Tuning tuning(state);
   ManualClock clock;
   const auto feed = [&](const Event& event) { return tuning.handle(event, {clock.monotonic(), clock.wall()}); };

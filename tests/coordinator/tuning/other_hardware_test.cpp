@@ -96,7 +96,7 @@ class Training {
     state.job.trials.stop_after = false;
     state.phase = phase;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
-    state.cluster_json = to_json(cluster(n1));
+    state.cluster = cluster(n1);
     state.fingerprint = "first of the job";
     state.hardware.costs_hardware = "first";
     state.calibration_json = state.earlier_calibration_json = "{}";
@@ -130,7 +130,7 @@ TEST_CASE("a node that comes back as other hardware is told of, and the job is m
   job.returns("n1", "second", false);
   CHECK(job.says("node n1 came back as other hardware: fingerprint second instead of first") == 1);
   CHECK(job.state().hardware.slow_devices == std::map<std::int32_t, double>{{0, 0.9}});
-  const Cluster now = parse_cluster(job.state().cluster_json, "").value();
+  const Cluster now = *job.state().cluster.said();
   CHECK(now.nodes[1].fingerprint == "second");
   CHECK(now.nodes[1].memory_bytes == 500);
   // What is known of n0's hardware is still the job's.
@@ -263,7 +263,7 @@ TEST_CASE("a node that comes back with fewer devices than its ranks need halts t
   state.nodes = {{"n0", 0, 2}};
   Cluster one;
   one.nodes.push_back({"n0", "first", 2, 1000, 0});
-  state.cluster_json = to_json(one);
+  state.cluster = one;
   state.incumbent = {"best", "best"};
   state.epoch_hashes = {{1, "best"}};
   state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;

@@ -43,7 +43,7 @@ World small_world() {
 SearchTask task_of(const World& world) {
   SearchTask task;
   task.model_json = to_json(world.model);
-  task.cluster_json = to_json(world.cluster);
+  task.cluster = world.cluster;
   task.costs = world.costs;
   task.plans = 8;
   task.max_evaluations = 20'000;
@@ -73,7 +73,7 @@ TEST_CASE("a plan that ran out of memory rules out itself and all that need as m
   const SearchReply before = reply_to(task);
   REQUIRE_FALSE(before.candidates.empty());
   const PricedPlan& failed = before.candidates.front();
-  task.too_big = {{failed.plan.json}};
+  task.too_big = {{failed.plan}};
   const SearchReply after = reply_to(task);
   REQUIRE_FALSE(after.candidates.empty());
   for (const PricedPlan& one : after.candidates) {
@@ -91,7 +91,7 @@ TEST_CASE("by as much as a plan held more than predicted, others must be predict
   world.cluster.nodes[0].memory_bytes = memory_of(failed) + 1;  // it binds
   const auto limit = static_cast<double>(memory_of(failed) + 1);
   SearchTask task = task_of(world);
-  task.too_big = {{failed.plan.json, 1.2 * static_cast<double>(memory_of(failed))}};
+  task.too_big = {{failed.plan, 1.2 * static_cast<double>(memory_of(failed))}};
   const auto most = [&task] {
     Bytes bytes = 0;
     for (const PricedPlan& one : reply_to(task).candidates) bytes = std::max(bytes, memory_of(one));
@@ -112,7 +112,7 @@ TEST_CASE("of several plans that ran out of memory the smallest counts, in any o
   const Bytes least = memory_of(found.front());
   REQUIRE(least < memory_of(found.back()));
   for (const auto& order : {std::vector{found.front(), found.back()}, std::vector{found.back(), found.front()}}) {
-    task.too_big = {{order[0].plan.json}, {order[1].plan.json}};
+    task.too_big = {{order[0].plan}, {order[1].plan}};
     for (const PricedPlan& one : reply_to(task).candidates) CHECK(memory_of(one) < least);
   }
 }
@@ -122,7 +122,7 @@ TEST_CASE("when nothing is left that needs less, the search says so") {
   SearchTask task = task_of(world);
   // One microbatch of one sample, everything recomputed: the least that two stages can do.
   const Plan least = make_plan(world.model, 1, {3, 6}, {1, 1}, {{{0, 3}}, {{3, 6}}});
-  task.too_big = {{to_json(least)}};
+  task.too_big = {{PlanText(least)}};
   Bytes most = 0;
   for (const PricedPlan& one : reply_to(task_of(world)).candidates) most = std::max(most, memory_of(one));
   const SearchReply reply = reply_to(task);
@@ -136,7 +136,7 @@ TEST_CASE("an initial plan whose ranks share sequences needs a target that runs 
   task.price_only = true;
   const ManualClock clock;
   const auto error_of = [&](const Plan& plan) {
-    task.initial_plan_json = to_json(plan);
+    task.initial = PlanText(plan);
     return plan_search(task, clock, [] { return false; }).error;
   };
   Plan plan = make_plan(world.model, 2, {6}, {2});
@@ -188,7 +188,7 @@ TEST_CASE("a search for a target offers what both the target and the job's knobs
 
 TEST_CASE("a plan that ran out of memory and cannot be read is an error that says which") {
   SearchTask task = task_of(small_world());
-  task.too_big = {{"{"}};
+  task.too_big = {{PlanText("{", "hash")}};
   const ManualClock clock;
   CHECK_THAT(plan_search(task, clock, [] { return false; }).error, Catch::Contains("a plan that ran out of memory"));
 }

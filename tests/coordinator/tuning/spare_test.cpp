@@ -53,7 +53,7 @@ class ElasticJob {
     state.job.elastic = true;
     state.phase = Phase::kTraining;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}, {"n2", 2, 1}};
-    state.cluster_json = cluster_of(3);
+    state.cluster = cluster_of(3);
     state.hardware.slow_devices = std::move(slow_devices);
     state.initial = state.incumbent = {"all", "all"};
     state.epoch_hashes = {{1, "all"}};
@@ -72,8 +72,7 @@ class ElasticJob {
     const SearchTask task = tuning_.search_task(SearchFor::kSpare);
     CHECK(task.slow_devices.empty());
     std::vector<double> speeds;
-    const Cluster cluster = parse_cluster(task.cluster_json, "").value();
-    for (const Node& node : cluster.nodes) speeds.push_back(node.speed_of(0));
+    for (const Node& node : task.cluster.said()->nodes) speeds.push_back(node.speed_of(0));
     searched_.push_back(speeds);
     const std::string plan = "spare " + std::to_string(searched_.size());
     SearchReply reply;

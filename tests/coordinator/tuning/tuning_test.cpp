@@ -571,7 +571,7 @@ TEST_CASE("a benchmark command that measures nothing fails the job in its own wo
   ManualClock clock;
   const auto now = [&] { return Moment{clock.monotonic(), clock.wall()}; };
   (void)tuning.begin(now());
-  (void)tuning.handle(NodesReady{{{"n0", 0, 2}}, "{}", "f"}, now());
+  (void)tuning.handle(NodesReady{{{"n0", 0, 2}}, ClusterText("{}"), "f"}, now());
   (void)tuning.handle(CommandFinished{"describe", true, "", "{}"}, now());
   (void)tuning.handle(CostsCounted{0, 5, {"{}"}, {5}, "a, b", ""}, now());
   (void)tuning.handle(CommandFinished{"benchmark/0/n0", false, "there is no such program", ""}, now());
@@ -587,7 +587,7 @@ TEST_CASE("profiling alone ends when the costs are known") {
   state.tune = false;
   Tuning tuning(state);
   (void)tuning.begin({});
-  (void)tuning.handle(NodesReady{{{"n0", 0, 2}}, "{}", "f"}, {});
+  (void)tuning.handle(NodesReady{{{"n0", 0, 2}}, ClusterText("{}"), "f"}, {});
   (void)tuning.handle(CommandFinished{"describe", true, "", "{}"}, {});
   (void)tuning.handle(CostsCounted{5, 0, {}, {}, "", ""}, {});
   CHECK(tuning.state().phase == Phase::kFinished);

@@ -122,7 +122,7 @@ TEST_CASE("a client without a certificate is refused, and both sides say why") {
   Fixture fixture;
   const std::string command = "echo | openssl s_client -connect 127.0.0.1:" + std::to_string(fixture.server->port()) +
                               " -CAfile " + fixture.authority.certificate_file() + " >/dev/null 2>&1";
-  while_loop_runs(fixture.loop, [&] { (void)std::system(command.c_str()); });
+  while_loop_runs(fixture.loop, [&] { [[maybe_unused]] const int refused = std::system(command.c_str()); });
   REQUIRE(run_until(fixture.loop, [&] { return !fixture.refusals.empty(); }));
   CHECK(fixture.refusals[0].kind == Refusal::Kind::kTls);
   CHECK(contains(fixture.refusals[0].reason, "shows no certificate"));
@@ -223,6 +223,48 @@ TEST_CASE("new certificates are used from the next connection on, and bad ones n
   CHECK(*fixture.own->reload(clock.wall()));
   CHECK_FALSE(fixture.ask(person).ok());
   CHECK(fixture.ask(fixture.stranger.credentials(CertificateKind::kPerson, "eve", nullptr, {}, files.authority)).ok());
+}
+
+TEST_CASE("when another authority is trusted, links that are open are judged again by both sides") {
+  Fixture fixture;
+  LinkOptions options;
+  options.port = fixture.server->port();
+  options.tls = fixture.authority.credentials(CertificateKind::kNode, "n0");
+  std::vector<std::string> ends;
+  Link link(fixture.loop, options, {{}, {}, [&](const std::string& why) { ends.push_back(why); }}, 1);
+  link.start();
+  REQUIRE(run_until(fixture.loop, [&] { return link.open() && fixture.server->peers().size() == 1; }));
+  const PeerId peer = fixture.server->peers().front();
+  const Nanoseconds now = SystemClock().wall();
+  // Trusted by nobody yet, and both read the same files again.
+  REQUIRE(*fixture.own->reload(now, true));
+  REQUIRE(*options.tls->reload(now, true));
+  CHECK(fixture.server->objection(peer).empty());
+  link.judge_again();
+  CHECK(ends.empty());
+
+  const TestAuthority next(fixture.directory, "next");
+  const auto take_place = [&](CertificateKind kind, const std::string& name) {
+    const CredentialFiles fresh = next.write(kind, name, now, 24h, {"127.0.0.1"});
+    const CredentialFiles former = fixture.authority.files(name);
+    for (const auto& [from, to] :
+         {std::pair(fresh.authority, former.authority), std::pair(fresh.certificate, former.certificate),
+          std::pair(fresh.key, former.key)}) {
+      std::filesystem::remove(to);
+      std::filesystem::copy_file(from, to);
+    }
+  };
+  take_place(CertificateKind::kCoordinator, "c0");
+  REQUIRE(*fixture.own->reload(now));
+  const std::string objection = fixture.server->objection(peer);
+  CHECK(contains(objection, "its certificate ('n0') is refused: it is not of the authority that is trusted here"));
+  CHECK(fixture.server->objection(peer).empty());  // said once
+  take_place(CertificateKind::kNode, "n0");
+  REQUIRE(*options.tls->reload(now));
+  link.judge_again();
+  REQUIRE(ends.size() == 1);
+  CHECK(contains(ends.front(), "its certificate ('c0') is refused: it is not of the authority that is trusted here"));
+  CHECK(run_until(fixture.loop, [&] { return link.open(); }));
 }
 
 TEST_CASE("a link ends when the certificate of either side expires, and both say which") {

@@ -26,6 +26,8 @@ Card full_card() {
   card.mfu = 0.41;
   card.peak_flops = 3.956e15;
   card.shares = {0.7, 0.15, 0, 0.1, 0, 0.05};
+  card.recorded_by = "PyTorch Profiler";
+  card.communication = {{"all_reduce", 0.15, 0.1}};
   card.memory = {30, 80, 50};
   CardFinding finding;
   finding.name = FindingName::kSlowRank;

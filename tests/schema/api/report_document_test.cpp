@@ -102,7 +102,7 @@ TEST_CASE("what a reader cannot do without is missing by its path") {
 }
 
 TEST_CASE("numbers that are none become null, and bytes that are no text are replaced") {
-  Job job;
+  api::Job job;
   job.name = "bad \xff";
   job.loss = std::nan("");
   job.step_ms = std::numeric_limits<double>::infinity();
@@ -111,14 +111,14 @@ TEST_CASE("numbers that are none become null, and bytes that are no text are rep
   CHECK(written.at("loss").is_null());
   CHECK(written.at("step_ms").is_null());
   CHECK_FALSE(written.contains("was_running"));
-  const auto back = parse<Job>(written.dump());
+  const auto back = parse<api::Job>(written.dump());
   REQUIRE(back.ok());
   CHECK_FALSE(back->loss);
   CHECK(back->step_ms == 0);
 }
 
 TEST_CASE("a document inside another is carried as it is; none is null, and what is no JSON is a text") {
-  Job job;
+  api::Job job;
   job.recommendation.json = R"({"stages":[1, 2.50]})";
   job.incumbent.plan = CarriedPlan{{"no JSON"}};
   const json written = json::parse(to_json(job));

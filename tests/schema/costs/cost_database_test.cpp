@@ -272,6 +272,7 @@ TEST_CASE("a cost database of an earlier layout keeps each batch, folded or not,
     Migrations earlier = cost_tables::migrations();
     earlier.steps.resize(2);
     earlier.server_steps.resize(1);
+    earlier.checked.clear();
     Database old = Database::open(place.name("c"), DatabaseMode::kCreate, earlier).value();
     const auto run = [&](const std::string& sql, const Row& arguments) { REQUIRE(old.execute(sql, arguments).ok()); };
     run("INSERT INTO fingerprints VALUES (?, ?)", {kHash, to_json(sample_fingerprint())});

@@ -34,6 +34,41 @@ TEST_CASE("a source and its text are one") {
   CHECK(parse_cost_source(to_text(import)) == import);
 }
 
+TEST_CASE("an import says its condition where it was seen in a running job") {
+  const CostSource seen = parse_cost_source("import:pytorch-profiler alone device-clock waiting");
+  CHECK(seen.kind == CostSource::Kind::kImported);
+  CHECK(seen.name == "pytorch-profiler");
+  CHECK(seen.beside == CostSource::Beside::kNothing);
+  CHECK(seen.waiting);
+  CHECK(seen_in_training(seen));
+  CHECK(to_text(seen) == "import:pytorch-profiler alone device-clock waiting");
+  CHECK(describe(seen) == "imported from pytorch-profiler, alone, device's clock, waiting included");
+  // Words that are no conditions are the name's.
+  const CostSource named = parse_cost_source("import:my old profile");
+  CHECK(named.name == "my old profile");
+  CHECK(to_text(named) == "import:my old profile");
+  CHECK_FALSE(seen_in_training(named));
+}
+
+TEST_CASE("what is taken over says from where, by what it is multiplied, and how unsure that is") {
+  const char* const text = "taken-over:0123456789abcdef times=1040000 doubt=30000 alone host-clock";
+  const CostSource taken = parse_cost_source(text);
+  CHECK(taken.kind == CostSource::Kind::kTakenOver);
+  CHECK(taken.name == "0123456789abcdef");
+  CHECK(taken.times_ppm == 1'040'000);
+  CHECK(taken.doubt_ppm == 30'000);
+  CHECK(to_text(taken) == text);
+  CHECK(describe(taken) == "taken over from 0123456789abcdef, times 1.040 (± 6 %), alone, host's clock");
+  CHECK_FALSE(seen_in_training(taken));
+  CHECK_FALSE(condition_unknown(taken));
+  for (const char* const wrong : {"taken-over:", "taken-over:f times=x doubt=1", "taken-over:f times=-1",
+                                  "taken-over:f times=99999999999", "taken-over:f since=1"}) {
+    INFO(wrong);
+    CHECK(parse_cost_source(wrong).kind == CostSource::Kind::kUnknown);
+    CHECK(to_text(parse_cost_source(wrong)) == wrong);
+  }
+}
+
 TEST_CASE("what earlier releases wrote is a benchmark, or training of which no condition is known") {
   CHECK(parse_cost_source("active") == CostSource{});
   const CostSource passive = parse_cost_source("passive");

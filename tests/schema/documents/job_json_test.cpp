@@ -115,6 +115,8 @@ TEST_CASE("an unsuitable field of a job is named by its path") {
              Catch::StartsWith("job: trials.overhead: expected a number from 0 to 1"));
   CHECK_THAT(error_of(R"("trials":{"look_every_ns":5})"),
              Catch::StartsWith("job: trials.look_every_ns: expected 0 or at least 1 s"));
+  CHECK_THAT(error_of(R"("trials":{"lasting_ns":5})"),
+             Catch::StartsWith("job: trials.lasting_ns: expected 0 or 1 s to 3600 s"));
   CHECK_THAT(error_of(R"("crashes":{"within_ns":0})"), Catch::StartsWith("job: crashes.within_ns: expected a time"));
   CHECK_THAT(error_of(R"("trials":{"deadline_ns":0})"), Catch::StartsWith("job: trials.deadline_ns: expected a time"));
 }

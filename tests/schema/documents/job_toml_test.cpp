@@ -65,6 +65,7 @@ TEST_CASE("every key of job.toml is read") {
   CHECK(job.trials.minimum_gain == 0.05);
   CHECK(job.trials.deadline == std::chrono::milliseconds(2500));
   CHECK(job.trials.look_every == std::chrono::seconds(90));
+  CHECK(job.trials.lasting == std::chrono::seconds(30));
   CHECK(job.trials.stop_after);
   CHECK(job.trials.loss_check_steps == 12);
   CHECK(job.crashes.limit == 5);
@@ -125,6 +126,8 @@ TEST_CASE("an unsuitable value names its key, with file and line") {
              Catch::StartsWith("job.toml:6: trials.overhead: expected a number from 0 to 1"));
   CHECK_THAT(error_of("[trials]\nlook_every_s = 0.5"),
              Catch::StartsWith("job.toml:6: trials.look_every_s: expected 0 or at least 1 s"));
+  CHECK_THAT(error_of("[trials]\nlasting_s = 4000"),
+             Catch::StartsWith("job.toml:6: trials.lasting_s: expected 0 or 1 s to 3600 s"));
   CHECK_THAT(error_of("[crashes]\nlimit = 100"),
              Catch::StartsWith("job.toml:6: crashes.limit: expected an integer between 0 and 99"));
   CHECK_THAT(error_of("[trials]\ndeadline_s = nan"),

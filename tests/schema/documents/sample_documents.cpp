@@ -110,6 +110,7 @@ max_trials = 6
 minimum_gain = 0.05
 deadline_s = 2.5
 look_every_s = 90
+lasting_s = 30
 after = "stop"
 loss_check_steps = 12
 

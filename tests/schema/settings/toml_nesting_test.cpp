@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "schema/job.hpp"
-#include "schema/settings.hpp"
+#include "schema/settings/settings.hpp"
 
 using namespace trimtab;
 

@@ -50,6 +50,7 @@ TEST_CASE("costs of different sources are never averaged, and the order says whi
                                        "training alone device-clock",
                                        "training alone host-clock disturbed",
                                        "import:somebody",
+                                       "taken-over:0123456789abcdef times=1000000 doubt=30000 alone host-clock",
                                        "training beside-communication host-clock",
                                        "passive",
                                        "estimated"};
@@ -74,6 +75,34 @@ TEST_CASE("a training that waits does not change what a benchmark says of an all
   REQUIRE(chosen.size() == 1);
   CHECK(chosen[0].statistics.mean() == Approx(5'800'000).epsilon(1e-3));
   CHECK(chosen[0].factor == 1);
+}
+
+TEST_CASE("an import that contains waiting or ran beside computation comes after others") {
+  const auto from = [](const char* condition) { return "import:pytorch-profiler" + std::string(condition); };
+  const Cost joined = cost(all_reduce(1024), from(" alone ranks-clock").c_str(), values(800, 20));
+  const Cost beside = cost(all_reduce(1024), from(" beside-computation ranks-clock").c_str(), values(1100, 20));
+  const Cost waiting = cost(all_reduce(1024), from(" alone device-clock waiting").c_str(), values(9000, 20));
+  const Cost said = cost(all_reduce(1024), "import:nccl-tests", values(700, 20));
+  const Cost measured_here = cost(all_reduce(1024), kBenchmark, values(900, 20));
+  const auto chosen = [](const std::vector<Cost>& costs) {
+    const std::vector<ChosenCost> all = choose_costs(costs);
+    REQUIRE(all.size() == 1);
+    return all[0].statistics.mean();
+  };
+  CHECK(chosen({waiting, beside, joined}) == Approx(800).epsilon(1e-2));
+  CHECK(chosen({waiting, beside}) == Approx(1100).epsilon(1e-2));
+  CHECK(chosen({waiting, said}) == Approx(700).epsilon(1e-2));
+  CHECK(chosen({waiting, joined, measured_here}) == Approx(900).epsilon(1e-2));
+  CHECK_FALSE(is_known(choose_costs({waiting}).at(0)));
+  CHECK(is_known(choose_costs({joined}).at(0)));
+}
+
+TEST_CASE("a link carries bytes whatever their type: the better source counts") {
+  Cost typed = cost(all_reduce(1024), "import:nccl-tests", values(700, 20));
+  typed.key.dtype = "float32";
+  const std::vector<ChosenCost> chosen = choose_costs({typed, cost(all_reduce(1024), kBenchmark, values(900, 20))});
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0].source.kind == CostSource::Kind::kBenchmark);
 }
 
 TEST_CASE("training's values count at their size, and correct other sizes of the same thing") {

@@ -282,7 +282,7 @@ TEST_CASE("every target has a plan to begin with, on any number of devices that 
         CHECK(validate(plan, world.model, world.cluster).empty());
         CHECK(unhonoured(plan, world.model, target).value().empty());
         const bool shards = plan.stages[0].segments[0].sharded == ShardedLevel::kParameters;
-        CHECK(shards == (target == "fsdp" && sharded && devices > 1));
+        CHECK(shards == ((target == "fsdp" || target == "fsdp2") && sharded && devices > 1));
       }
     }
   }

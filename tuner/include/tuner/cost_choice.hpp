@@ -7,8 +7,9 @@
 //
 // The order, first to last:
 //   benchmark; benchmark on a disturbed machine; training, alone (operators) or the transfer alone (collectives,
-//   sends); the same on a disturbed machine; imported; training beside others; what contains waiting, or of
-//   which no condition is known; estimated.
+//   sends); the same on a disturbed machine; imported; a benchmark that is taken over from near hardware
+//   (near_costs.hpp); training beside others; what contains waiting, or of which no condition is known; estimated.
+// An import that says its condition has the place of training that says the same, where that is behind imports.
 //
 // Training corrects only with what it has measured kEnoughValues times, without waiting, alone, on a quiet machine.
 // "Clearly differs": all ratios together are farther from 1 than their noise, kSystematic included, explains
@@ -25,7 +26,7 @@ struct ChosenCost {
   CostKey key;  // of what crosses links without algorithm, protocol and channels: as the library chose them
   Statistics statistics;
   CostSource source;
-  // By which training corrects the values; exp(normal) with this standard deviation.
+  // By which training corrects the values, and what is taken over is scaled; exp(normal) with this standard deviation.
   double factor = 1;
   double log_sigma = 0;
   // The cost of training that taught the factor.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "native/costs/cost_identity.hpp"
 #include "native/costs/operator_traits.hpp"
 #include "native/stage/switch_stage.hpp"
 
@@ -300,25 +301,6 @@ class Needed {
   std::vector<Width> widths_;
   std::set<CostKey> keys_;
 };
-
-// The fields that name a cost of its kind, in one form: stores may leave out what does not matter.
-CostKey identity(const CostKey& key) {
-  CostKey same;
-  same.kind = key.kind;
-  same.subject = key.subject;
-  if (key.kind <= CostKind::kOptimizerStep) {
-    same.dtype = key.dtype;
-    same.samples = key.kind == CostKind::kOptimizerStep ? 0 : key.samples;
-    same.tp = key.tp;
-    same.sharding = key.sharding.empty() ? "default" : key.sharding;
-    if (key.placement == "host") same.placement = key.placement;
-  } else if (key.kind <= CostKind::kOverlapCommunication) {
-    same.bytes = key.bytes;
-    same.group_size = key.kind == CostKind::kPointToPoint ? 0 : key.group_size;
-    same.placement = key.placement.empty() ? "intra_node" : key.placement;
-  }
-  return same;
-}
 
 using Json = nlohmann::ordered_json;
 

@@ -33,8 +33,9 @@ Plan first_plan(const Model& model, const Cluster& cluster, const Knobs& knobs, 
   replicas_alone.pipeline = replicas_alone.tensor_parallel = false;
   replicas_alone.data_parallel = true;
   Plan replicas = layout_of(usual_guess(model, cluster, replicas_alone));
-  if (target == "fsdp" && knobs.sharded) shard_parameters(replicas);
-  const bool better = target == "fsdp" || !runs(guess);
+  const bool fsdp = target == "fsdp" || target == "fsdp2";
+  if (fsdp && knobs.sharded) shard_parameters(replicas);
+  const bool better = fsdp || !runs(guess);
   return better && runs(replicas) ? replicas : guess;
 }
 

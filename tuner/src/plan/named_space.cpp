@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text_parts.hpp"
 #include "plan/plan_space.hpp"
 
 namespace trimtab::tuner {
@@ -123,9 +124,7 @@ Status leave_out(const std::vector<std::string>& families, PlanSpace& space) {
     const auto* const family =
         std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& one) { return one.name == name; });
     if (family == std::end(kFamilies)) {
-      std::string known;
-      for (const Family& one : kFamilies) known += (known.empty() ? "" : ", ") + std::string(one.name);
-      return bad_input("without: needs some of " + known + ", found '" + name + "'");
+      return bad_input("without: needs some of " + joined(kFamilies, ", ", &Family::name) + ", found '" + name + "'");
     }
     family->leave_out(space);
   }

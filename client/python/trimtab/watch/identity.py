@@ -37,6 +37,11 @@ def identity(environment=os.environ, modules=sys.modules):
     return found._replace(launch=launch)
 
 
+def own_identity(environment=os.environ):
+    """Of a process that its user launched. None: Trimtab's agent has launched it, and knows who it is."""
+    return None if environment.get("TRIMTAB_LAUNCH") else identity(environment)
+
+
 def _launched(environment):
     for ranks, sizes, places, needed in _LAUNCHERS:
         if needed is not None and needed not in environment:

@@ -53,11 +53,18 @@ ends = Ends()
 _late = []  # An optimizer that stepped inside of a backward pass: the step ends behind that.
 
 
+def _steps_done(optimizer):
+    """Those before this one, as the optimizer's state counts them, which a checkpoint has brought back. 0: it counts none."""
+    state = next(iter(optimizer.state.values()), None)
+    return int(state.get("step", 0)) if isinstance(state, dict) else 0
+
+
 def before(optimizer):
     """leave() is to take what this returns; 0: it is a step within a step (the scaler's, a superclass's)."""
     if session.inside(OPTIMIZER):
         return 0
-    session.begins()
+    if not session.is_rank:
+        session.begins(_steps_done(optimizer) if session.is_launched else None)
     return session.enter(OPTIMIZER, "optimizer")
 
 

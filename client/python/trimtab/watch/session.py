@@ -172,6 +172,11 @@ class Session:
         """function(number) is called after each step, until it returns False."""
         self._after_step.append(function)
 
+    @property
+    def is_launched(self):
+        """By Trimtab's agent, which may do so again: the numbers of steps go on where a checkpoint was loaded."""
+        return bool(self._environment.get("TRIMTAB_LAUNCH"))
+
     def begins(self, number=None):
         """This process trains: it becomes a rank where it is none, at step `number` (0)."""
         if self._off or self._client is not None:
@@ -180,10 +185,10 @@ class Session:
             self._trains_here()
         from trimtab.client import Client
 
-        from .identity import identity
+        from .identity import own_identity
 
         self._number = number or 0
-        self._client = Client(self._environment, watched=identity(self._environment))
+        self._client = Client(self._environment, watched=own_identity(self._environment))
         self._account.close_ranges()
         self._account.use(self._client.ranges)
         self._client.begin(self._number)

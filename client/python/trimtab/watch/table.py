@@ -17,6 +17,7 @@ MODULES = {
     "torch.distributed": (_WATCH + "collectives", "distributed_loaded"),
     "torch.serialization": (_WATCH + "asides", "serialization_loaded"),
     "torch.distributed.checkpoint.state_dict_saver": (_WATCH + "asides", "saver_loaded"),
+    "torch.distributed.pipelining.schedules": (_WATCH + "pipelining", "schedules_loaded"),
     "safetensors.torch": (_WATCH + "asides", "safetensors_loaded"),
     "torch._dynamo.trace_rules": (_WATCH + "compilation", "rules_loaded"),
     "torch._dynamo.skipfiles": (_WATCH + "compilation", "rules_loaded"),

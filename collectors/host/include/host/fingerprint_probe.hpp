@@ -42,14 +42,6 @@ struct ProbeInput {
 // (* where the machine tells, or where it is so.) Fails when /proc cannot be read.
 [[nodiscard]] Result<Fingerprint> probe_fingerprint(const ProbeInput& input);
 
-// Whether a variable of this name changes the costs of a process on such a node: thread counts, core types, bindings,
-// NCCL_*; on a GPU node also CUDA's and its libraries', but not what NCCL only logs.
-[[nodiscard]] bool changes_costs(const std::string& variable, const Fingerprint& node);
-
-// Adds what a job knows of itself (versions of its framework, BLAS, NCCL and cuDNN) layer by layer; its keys replace
-// ours.
-void merge(Fingerprint& fingerprint, const Fingerprint& of_job);
-
 // Notices that a node's hardware fingerprint has changed while its agent runs: GPUs were divided (MIG), a daemon shares
 // them (MPS), a power cap was set. Costs measured before and after must not mix.
 class FingerprintWatch final {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/text_parts.hpp"
 #include "gpu/driver_files.hpp"
 #include "network_ports.hpp"
 #include "system_file.hpp"
@@ -15,14 +16,8 @@ namespace {
 
 using Values = std::set<std::string>;
 
-std::string joined(const Values& values) {
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : " + ") + value;
-  return text;
-}
-
 void put(std::map<std::string, std::string>& layer, const char* key, const Values& values) {
-  if (!values.empty()) layer[key] = joined(values);
+  if (!values.empty()) layer[key] = joined(values, " + ");
 }
 
 // How often each value occurs: "host_bridge:4, system:24".

@@ -217,8 +217,9 @@ void ActivityRecording::decode(std::uint8_t* buffer, std::size_t valid_bytes, bo
   counts_.foreign.fetch_add(decoded.foreign, std::memory_order_relaxed);
   collector_status.lost_stamps.fetch_add(decoded.lost_stamps, std::memory_order_relaxed);
   if (decoded.malformed) collector_status.cupti_dropped.fetch_add(1, std::memory_order_relaxed);
-  collector_status.add_cost(decoded.overhead_ns + (decoded.kernels - decoded.graphs) * kernel_cost_ns_ +
-                            decoded.graphs * graph_cost_ns_ +
+  const std::uint64_t base_ns = (decoded.kernels - decoded.graphs) * kernel_cost_ns_ + decoded.graphs * graph_cost_ns_;
+  counts_.base_cost_ns.fetch_add(base_ns, std::memory_order_relaxed);
+  collector_status.add_cost(decoded.overhead_ns + base_ns * cost_permille_.load() / 1000 +
                             (counted ? 0 : read_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin));
 }
 

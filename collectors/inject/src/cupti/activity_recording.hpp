@@ -52,7 +52,8 @@ class RangeIds {
 struct RecordingCounts {
   std::atomic<std::uint64_t> requested{0};
   std::atomic<std::uint64_t> kernels{0};
-  std::atomic<std::uint64_t> foreign{0};  // records that others have switched on
+  std::atomic<std::uint64_t> foreign{0};       // records that others have switched on
+  std::atomic<std::uint64_t> base_cost_ns{0};  // of the records, by the settings' constants
 };
 
 class ActivityRecording {
@@ -75,6 +76,9 @@ class ActivityRecording {
 
   // The calling thread's CPU time is counted by itself: decoding on it is not counted again.
   void accounts_for_itself(unsigned long thread) { accounting_thread_.store(thread, std::memory_order_relaxed); }
+
+  // By how much more a record costs than the settings say (OwnCost), from the next buffer on.
+  void set_cost_factor(double factor) { cost_permille_.store(static_cast<std::uint64_t>(1000 * factor)); }
 
   [[nodiscard]] const Library& library() const { return library_; }
   [[nodiscard]] const RecordingCounts& counts() const { return counts_; }
@@ -116,6 +120,7 @@ class ActivityRecording {
   int pid_ = 0;
   std::uint64_t kernel_cost_ns_ = 0;
   std::uint64_t graph_cost_ns_ = 0;
+  std::atomic<std::uint64_t> cost_permille_{1000};
   bool graph_nodes_ = false;
   bool begun_ = false;
   bool no_graphs_ = false;  // refused by this release

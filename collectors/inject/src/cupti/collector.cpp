@@ -1,7 +1,6 @@
 #include "collector.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "clock.hpp"
 #include "collector_status.hpp"
 #include "handover.hpp"
+#include "own_thread.hpp"
 
 namespace trimtab::inject::cupti {
 
@@ -65,15 +65,7 @@ bool FlushThread::start(Turn turn, void* context) {
   turn_ = turn;
   context_ = context;
   stopping_.store(false, std::memory_order_relaxed);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread{};
-  const bool started = pthread_create(&thread, nullptr, main, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) pthread_detach(thread);
-  return started;
+  return start_own_thread(main, this);
 }
 
 bool FlushThread::stop(std::uint64_t patience_ns) {
@@ -146,7 +138,8 @@ void Collector::serve(Session& session) {
 void Collector::adopt(Session& session) {
   session_ = &session;
   settings_ = session.settings().cupti;
-  budget_ = BudgetController({.share = settings_.budget});
+  policy_.begin(settings_.budget);
+  recording_.set_cost_factor(policy_.cost_factor());
   collector_status.budget_ppm.store(static_cast<std::uint32_t>(settings_.budget * 1e6), std::memory_order_relaxed);
 }
 
@@ -173,7 +166,7 @@ CuptiState Collector::prepare(Session& session) {
 }
 
 void Collector::run() {
-  collector_status.detail.store(record::kDetailAll, std::memory_order_relaxed);
+  collector_status.detail.store(policy_.level(), std::memory_order_relaxed);
   set_recording(true);
   pid_ = getpid();
   if (settings_.follow_profilers) {
@@ -210,7 +203,9 @@ void Collector::restart_after_fork() {
 }
 
 void Collector::step_ended() {
-  steps_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t number = ending_.fetch_add(1, std::memory_order_relaxed);
+  step_ends_[number % kStepEnds].store(monotonic_ns(), std::memory_order_relaxed);
+  steps_.fetch_add(1, std::memory_order_release);
   launched();
   if (wants_steps_.load(std::memory_order_relaxed)) thread_.wake();
 }
@@ -232,13 +227,18 @@ std::uint64_t Collector::turn(bool last) {
     flush(true);
     window_.close(*session_, inject::now_ns());
   } else {
+    hear_steps();
     if (now_ns >= flush_due_ns_) look_around(now_ns);
-    if (state_.running()) follow(reason_to_pause(now_ns));
+    if (state_.running()) {
+      follow(reason_to_pause(now_ns));
+    } else {
+      policy_.keep_budget(recording_state(now_ns));
+      follow_budget_alone();
+    }
   }
   collector_status.add_cost(read_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
   report();
-  const bool sampling = on_ ? wants_steps_.load(std::memory_order_relaxed) : sampler_.next_ns() > now_ns;
-  const std::uint64_t due_ns = sampling ? std::min(flush_due_ns_, std::max(sampler_.next_ns(), now_ns)) : flush_due_ns_;
+  const std::uint64_t due_ns = std::min(flush_due_ns_, policy_.due_ns(now_ns));
   const CollectorStatus::Follower follower = collector_status.follower.load(std::memory_order_acquire);
   return follower == nullptr || last ? due_ns : std::min(due_ns, now_ns + follower());
 }
@@ -253,8 +253,9 @@ void Collector::look_around(std::uint64_t now_ns) {
     reclaim_lost();
     exit_before_cupti();
     name_devices(now_ns);
+    policy_.flushed(recording_state(now_ns));
+    recording_.set_cost_factor(policy_.cost_factor());
   }
-  keep_budget(now_ns);
 }
 
 // Once there are kernels: CUDA answers then. Again and again, because an agent that comes later has to hear it, too.
@@ -389,19 +390,32 @@ void Collector::come_back(std::uint64_t now_ns) {
   flushes_to_reclaim_ = kFlushesToReclaim;
 }
 
-void Collector::keep_budget(std::uint64_t now_ns) {
-  BudgetSample sample;
-  sample.now_ns = now_ns;
-  sample.cost_ns = collector_status.cost_ns.load(std::memory_order_relaxed);
-  sample.recording_ns = recorded_ns_ + (on_ ? now_ns - on_since_ns_ : 0);
-  if (session_->connected()) sample.ring_drops = session_->ring().header().dropped.load(std::memory_order_relaxed);
-  budget_.update(sample);
-  if (!state_.running()) follow_budget_alone();
+void Collector::hear_steps() {
+  const std::uint64_t ended = steps_.load(std::memory_order_acquire);
+  if (ended - heard_steps_ > kStepEnds) {
+    policy_.steps_missed();
+    heard_steps_ = ended - kStepEnds / 2;  // the older ones may be written over just now
+  }
+  for (; heard_steps_ < ended; ++heard_steps_) {
+    policy_.step_ended(step_ends_[heard_steps_ % kStepEnds].load(std::memory_order_relaxed));
+  }
+}
+
+RecordingState Collector::recording_state(std::uint64_t now_ns) const {
+  const RecordingCounts& counts = recording_.counts();
+  RecordingState state;
+  state.now_ns = now_ns;
+  state.cost_ns = collector_status.cost_ns.load(std::memory_order_relaxed);
+  state.base_ns = counts.base_cost_ns.load(std::memory_order_relaxed);
+  state.kernels = counts.kernels.load(std::memory_order_relaxed);
+  state.steps = steps_.load(std::memory_order_relaxed);
+  if (session_->connected()) state.ring_drops = session_->ring().header().dropped.load(std::memory_order_relaxed);
+  return state;
 }
 
 // Without CUPTI the budget is NCCL's collectives' alone.
 void Collector::follow_budget_alone() {
-  collector_status.detail.store(std::min(budget_.level(), record::kDetailCollectives), std::memory_order_relaxed);
+  collector_status.detail.store(std::min(policy_.level(), record::kDetailCollectives), std::memory_order_relaxed);
 }
 
 bool Collector::full_detail_asked() const {
@@ -412,21 +426,13 @@ bool Collector::full_detail_asked() const {
 }
 
 const char* Collector::reason_to_pause(std::uint64_t now_ns) {
-  wants_steps_.store(false, std::memory_order_relaxed);
   const bool asked = full_detail_asked();
-  collector_status.detail.store(asked ? record::kDetailAll : budget_.level(), std::memory_order_relaxed);
+  const RecordingPolicy::Record record = policy_.decide(recording_state(now_ns), asked);
+  wants_steps_.store(policy_.waits_for_steps(), std::memory_order_relaxed);
+  collector_status.detail.store(asked ? record::kDetailAll : policy_.level(), std::memory_order_relaxed);
   if (!session_->agent_there()) return kNoAgent;
-  if (asked || budget_.level() == record::kDetailAll) {
-    sampler_.restart();
-    return nullptr;
-  }
-  if (budget_.level() < record::kDetailSampled) {
-    sampler_.restart();
-    return kBudget;
-  }
-  const bool record = sampler_.update(budget_.duty(), now_ns, steps_.load(std::memory_order_relaxed));
-  wants_steps_.store(record, std::memory_order_relaxed);
-  return record ? nullptr : kSampling;
+  if (record == RecordingPolicy::Record::kAll) return nullptr;
+  return record == RecordingPolicy::Record::kNotNow ? kSampling : kBudget;
 }
 
 void Collector::follow(const char* reason) {
@@ -459,12 +465,9 @@ void Collector::switch_on(CuptiState state) {
 void Collector::set_recording(bool on) {
   const std::uint64_t now_ns = monotonic_ns();
   const std::uint64_t steps = steps_.load(std::memory_order_relaxed);
-  if (on_ && !on) {
-    recorded_ns_ += now_ns - on_since_ns_;
-    phase_steps_ = steps - on_since_steps_;
-  }
+  if (on_ && !on) phase_steps_ = steps - on_since_steps_;
+  policy_.recorded(on, recording_state(now_ns));
   on_since_steps_ = steps;
-  on_since_ns_ = now_ns;
   on_ = on;
   if (on && recording_.correlates()) {
     range_ids.begin(recording_.library());

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "activity_recording.hpp"
-#include "budget_controller.hpp"
+#include "recording_policy.hpp"
 #include "session.hpp"
 #include "settings.hpp"
 #include "takeover_watch.hpp"
@@ -19,7 +19,7 @@
 
 namespace trimtab::inject::cupti {
 
-// The library's only thread. Runs a function at the times that the function asks for, or sooner when it is woken; takes
+// The collector's thread. Runs a function at the times that the function asks for, or sooner when it is woken; takes
 // no signals. No lock: any thread and any callback may wake it.
 class FlushThread {
  public:
@@ -105,7 +105,8 @@ class Collector {
   void stand_back(bool recording, bool callbacks);
   void make_way(std::uint64_t now_ns);
   void hear_of_profiler(std::uint64_t now_ns);
-  void keep_budget(std::uint64_t now_ns);
+  void hear_steps();
+  [[nodiscard]] RecordingState recording_state(std::uint64_t now_ns) const;
   void follow_budget_alone();
   // What is to be recorded now: nullptr = everything, else why not.
   [[nodiscard]] const char* reason_to_pause(std::uint64_t now_ns);
@@ -123,8 +124,7 @@ class Collector {
   enum Told : int { kNothing, kTaken, kStopped, kGivenBack };
   std::atomic<int> told_{kNothing};                   // of another profiler
   pthread_mutex_t turn_ = PTHREAD_MUTEX_INITIALIZER;  // the thread's turn, or another profiler that takes CUPTI
-  BudgetController budget_;
-  StepSampler sampler_;
+  RecordingPolicy policy_;
   LossWindow window_;
   Session* session_ = nullptr;
   CuptiSettings settings_;
@@ -139,14 +139,16 @@ class Collector {
   std::uint64_t phase_steps_ = 0;  // that ended in the last phase of recording
   std::uint64_t on_since_steps_ = 0;
   std::uint64_t seen_kernels_ = 0;
-  std::uint64_t on_since_ns_ = 0;
-  std::uint64_t recorded_ns_ = 0;
+  std::uint64_t heard_steps_ = 0;
   std::uint64_t flush_due_ns_ = 0;
   DeviceUuid uuids_[kMostDevices];
   int devices_ = -1;  // of which the UUIDs are known; -1: not asked yet
   std::uint64_t naming_due_ns_ = 0;
   std::atomic<bool> counting_{false};
-  std::atomic<bool> wants_steps_{false};  // the thread sleeps until a step ends
+  std::atomic<bool> wants_steps_{false};                  // the thread is to be woken when a step ends
+  static constexpr std::uint64_t kStepEnds = 256;         // a power of two
+  std::atomic<std::uint64_t> step_ends_[kStepEnds] = {};  // the latest, by number
+  std::atomic<std::uint64_t> ending_{0};                  // whose end is being written
   std::atomic<std::uint64_t> steps_{0};
   std::atomic<std::uint64_t> progress_{0};
 };

@@ -1,6 +1,7 @@
 // Communication that no computation hides, and that no slower rank or link explains.
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/numbers.hpp"
@@ -36,7 +37,31 @@ struct Way {
   std::string says;
 };
 
+// A trace does not tell the framework, and its collectives tell what for they are.
+std::optional<Way> way_out_of(const std::vector<api::CardCommunication>& communication) {
+  if (communication.empty()) return std::nullopt;
+  const std::string& most = communication.front().kind;
+  if (most == "send_recv") {
+    return Way{"more microbatches a step, several shorter stages on each rank (interleaving), or fewer pipeline stages",
+               kHalf, "half of the pipeline's waiting"};
+  }
+  if (most == "all_to_all") {
+    return Way{
+        "keep the ranks that share experts within a node, or fewer of them; exchange one half of the tokens while "
+        "the other half is computed",
+        kHalf, "half of it behind computation"};
+  }
+  if (most == "all_gather" || most == "reduce_scatter") {
+    return Way{
+        "prefetch weights (FSDP: forward_prefetch=True, BACKWARD_PRE; DeepSpeed: \"overlap_comm\": true), reduce in "
+        "bfloat16, shard over fewer ranks, or a larger microbatch",
+        kHalf, "half of it by half the bytes"};
+  }
+  return std::nullopt;
+}
+
 Way way_out(const JobLook& job) {
+  if (const auto way = way_out_of(job.evidence.communication)) return *way;
   const std::string& framework = job.facts.framework;
   if (framework == "fsdp" || framework == "fsdp2") {
     return {

@@ -50,8 +50,21 @@ api::CardFinding healthy(const JobLook& job) {
         [&job](std::size_t row) { return job.steps.largest(row, &Cell::data) / job.steps.wall(row); }));
     finding.why += "waiting for data (" + format_percent(data) + "); ";
   }
-  finding.why += "microbatches; recomputation";
+  finding.why += job.evidence.traced ? "kernels, and idling between them" : "microbatches; recomputation";
   finding.advice = "nothing stands out: what is left is the computation itself";
+  if (!job.on_device) return finding;
+  constexpr double kMuch = 0.10;
+  double idle = 0;
+  double wall = 0;
+  for (std::size_t row = 0; row < rows.count(); ++row) {
+    idle += rows.mean(row, &Cell::idle);
+    wall += rows.wall(row);
+  }
+  if (idle >= kMuch * wall) {
+    finding.advice = "the device idles " + format_percent(idle / wall) +
+                     " of a step, and no rule says why: look in a timeline (https://ui.perfetto.dev) at what the host "
+                     "does meanwhile";
+  }
   return finding;
 }
 

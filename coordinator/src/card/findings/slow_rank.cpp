@@ -160,6 +160,7 @@ std::map<std::int64_t, std::vector<std::size_t>> places_by_stage(const JobLook& 
 }  // namespace
 
 Found find_slow_rank(const JobLook& job) {
+  if (job.has_untold_stages()) return {};
   if (job.facts.stages < 2) {
     std::vector<std::size_t> places(job.work().ranks().size());
     std::iota(places.begin(), places.end(), std::size_t{0});

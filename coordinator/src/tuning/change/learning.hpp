@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tuning/change/learning_watch.hpp"
+#include "tuning/change/same_steps.hpp"
 #include "tuning/outcome.hpp"
 #include "tuning/view.hpp"
 
@@ -20,7 +21,7 @@ class Learning {
 
   // Why the step's plan has to go, for what it told; empty = it need not.
   [[nodiscard]] std::string judge(const JobStep& step);
-  // A trial's launches are compared with what the job's own steps have told.
+  // Another trial begins: what its launches tell is compared among them.
   void begin_trial();
   // An adopted plan is watched in the job's own steps before anything else is tried.
   [[nodiscard]] bool watches() const;
@@ -32,11 +33,17 @@ class Learning {
   void run_again();
 
  private:
+  [[nodiscard]] std::string compare(const JobStep& step, const std::string& plan);
+
   LearningWatch& watch_;
   std::int64_t& spoilt_step_;
   const View& view_;
   Outcome& out_;
-  LearningWatch of_trial_;  // of its launches
+  // Of a trial's launch. Each begins at the job's own checkpoint, so that the job's own steps are what it is compared
+  // with, and not those of the launch before.
+  LearningWatch of_trial_;
+  std::uint64_t trial_launch_ = 0;
+  SameSteps same_steps_;  // of the trial
 };
 
 }  // namespace trimtab::coordinator

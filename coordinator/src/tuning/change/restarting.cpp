@@ -65,7 +65,7 @@ void PlanChanges::launch_restart() {
   if (restart == nullptr || !restart->then) return launch_.launch(m_.state.incumbent, "", false, 0);
   const TrialSettings& settings = m_.state.job.trials;
   // Counted from the job's begin, as the job counts them.
-  const std::int64_t measured = kBlocksInARow * settings.measure_steps;
+  const std::int64_t measured = kBlocksInARow * restart->then->blocks.measure_steps();
   const std::int64_t steps = m_.state.step + 1 + settings.warmup_steps + measured + kFurtherSteps;
   launch_.launch(restart->plan, std::string(kTrialVariant), false, steps);
 }

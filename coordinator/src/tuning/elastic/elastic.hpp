@@ -16,8 +16,6 @@
 
 namespace trimtab::coordinator {
 
-// "n0, n1"
-[[nodiscard]] std::string listed(const std::set<std::string>& nodes);
 [[nodiscard]] std::int32_t ranks_on(const std::vector<NodeShare>& nodes);
 
 class Elastic {
@@ -71,7 +69,7 @@ class Elastic {
   SearchRequests& searches_;
   Outcome& out_;
   Nanoseconds wait_told_{-1};   // since when nodes were away when people were told that nothing is done about it
-  std::string no_spare_;        // the cluster that no plan was found for; empty = none of late
+  ClusterText no_spare_;        // the cluster that no plan was found for; empty = none of late
   Nanoseconds no_spare_at_{0};  // when that was
   NodesOffered offer_;          // that a search is going on for
 };

@@ -18,7 +18,7 @@ namespace trimtab::coordinator {
 struct Spare {
   PlanText plan;
   Predicted predicted;
-  std::string cluster_json;  // that it is for
+  ClusterText cluster;  // that it is for
 };
 
 // The job went on with fewer nodes, or with more.
@@ -35,7 +35,7 @@ struct Resize {
 // What the job ran on before it was begun anew on more nodes; without nodes: it was not.
 struct Before {
   std::vector<NodeShare> nodes;
-  std::string cluster_json;
+  ClusterText cluster;
   std::int32_t ranks = 0;
   PlanText plan;
   Predicted predicted;

@@ -49,7 +49,7 @@ void Elastic::offered(const NodesOffered& offered) {
 }
 
 SearchTask Elastic::growth_task() const {
-  SearchTask task = task_on(view_.state, offer_.cluster_json);
+  SearchTask task = task_on(view_.state, offer_.cluster);
   for (const auto& [device, share] : offer_.slow_devices) task.slow_devices[device] = share;
   return task;
 }

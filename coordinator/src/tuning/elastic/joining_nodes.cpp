@@ -18,7 +18,7 @@ NodesOffered describe_joining(const LargerPlacement& larger, const std::string& 
                               const std::vector<Probe>& probes) {
   NodesOffered offered;
   offered.nodes = larger.nodes;
-  offered.cluster_json = to_json(larger.cluster);
+  offered.cluster = larger.cluster;
   std::set<std::string> without;
   for (const NodeShare& share : larger.joined) without.insert(share.node);
   for (const Node& node : larger.cluster.nodes) {

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "tuning/elastic/elastic.hpp"
 #include "tuning/hardware/changed_hardware.hpp"
 #include "tuning/search/search_task.hpp"
@@ -19,10 +20,9 @@ constexpr Nanoseconds kSearchAgain = std::chrono::minutes(10);
 // that they may come back one by one, as after a coordinator's start.
 constexpr int kSoonBack = 4;
 
-Cluster parsed(const std::string& cluster_json) {
-  auto cluster = parse_cluster(cluster_json, "the job's cluster");
-  TRIMTAB_ASSERT(cluster.ok(), "the job's cluster was parsed when its nodes were chosen");
-  return std::move(cluster).value();
+const Cluster& known(const ClusterText& cluster) {
+  TRIMTAB_ASSERT(cluster.said() != nullptr, "the job's cluster was made when its nodes were chosen");
+  return *cluster.said();
 }
 
 Cluster without(Cluster cluster, const std::set<std::string>& nodes) {
@@ -63,12 +63,6 @@ bool alike(const Cluster& a, const Cluster& b) {
 
 }  // namespace
 
-std::string listed(const std::set<std::string>& nodes) {
-  std::string text;
-  for (const std::string& node : nodes) text += (text.empty() ? "" : ", ") + node;
-  return text;
-}
-
 // Which node will be lost nobody knows: the last stands for its like.
 void Elastic::prepare_spare() {
   const TuningState& state = view_.state;
@@ -79,13 +73,13 @@ void Elastic::prepare_spare() {
 }
 
 void Elastic::search_spare(const Cluster& left) {
-  known_.spare = {{}, {}, to_json(left)};
+  known_.spare = {{}, {}, left};
   searches_.ask(SearchFor::kSpare, out_);
 }
 
 // With what a drift has left of its devices' speed.
 Cluster Elastic::slowed_left(const std::set<std::string>& missing) const {
-  const Cluster before = parsed(view_.state.cluster_json);
+  const Cluster& before = known(view_.state.cluster);
   Cluster left = without(before, missing);
   slow_devices(devices_left(before, left, view_.state.hardware.slow_devices), left);
   return left;
@@ -94,7 +88,7 @@ Cluster Elastic::slowed_left(const std::set<std::string>& missing) const {
 void Elastic::take_spare(const SearchReply& reply) {
   const PricedPlan* const best = fastest(reply);
   if (best == nullptr) {
-    no_spare_ = known_.spare.cluster_json;
+    no_spare_ = known_.spare.cluster;
     no_spare_at_ = view_.now.monotonic;
     return out_.note("warning",
                      "no plan for one node fewer: " + (reply.error.empty() ? reply.infeasible : reply.error));
@@ -109,14 +103,14 @@ void Elastic::take_spare(const SearchReply& reply) {
 
 void Elastic::forget_spare() {
   known_.spare = {};
-  no_spare_.clear();
+  no_spare_ = {};
 }
 
 Next Elastic::tick_lost(Nanoseconds lost_at) {
   const TuningState& state = view_.state;
   const bool steered = steers_ranks(state.phase) || state.phase == Phase::kLaunching;
   if (!state.job.elastic || !steered || view_.held()) return {};
-  if (lost_what_joined()) return {Next::kGoBack, "node " + listed(view_.lost) + " was lost"};
+  if (lost_what_joined()) return {Next::kGoBack, "node " + joined(view_.lost) + " was lost"};
   if (view_.lost.size() >= state.nodes.size()) return {};
   const Nanoseconds away = view_.now.monotonic - lost_at;
   const Nanoseconds deadline = state.job.trials.deadline;
@@ -126,7 +120,7 @@ Next Elastic::tick_lost(Nanoseconds lost_at) {
   }
   if (away <= deadline / kSoonBack) return {};
   const Cluster left = slowed_left(view_.lost);
-  const bool ready = !known_.spare.plan.empty() && alike(left, parsed(known_.spare.cluster_json));
+  const bool ready = !known_.spare.plan.empty() && alike(left, known(known_.spare.cluster));
   if (ready) return {away > deadline ? Next::kShrink : Next::kNothing};
   if (!searches_.is_asked(SearchFor::kSpare) && !has_no_spare(left)) search_spare(left);
   return {};
@@ -135,18 +129,18 @@ Next Elastic::tick_lost(Nanoseconds lost_at) {
 void Elastic::wait_for_lost(Nanoseconds lost_at) {
   if (std::exchange(wait_told_, lost_at) == lost_at) return;
   out_.note("warning",
-            "node " + listed(view_.lost) +
+            "node " + joined(view_.lost) +
                 " did not come back within the deadline. The job is in mode observe: it waits, and nothing is "
                 "begun anew without it");
 }
 
 bool Elastic::has_no_spare(const Cluster& left) const {
   if (no_spare_.empty() || view_.now.monotonic - no_spare_at_ > kSearchAgain) return false;
-  return alike(left, parsed(no_spare_));
+  return alike(left, known(no_spare_));
 }
 
 Elastic::Left Elastic::what_is_left() const {
-  const Cluster before = parsed(view_.state.cluster_json);
+  const Cluster& before = known(view_.state.cluster);
   Cluster left = without(before, view_.lost);
   auto slow = devices_left(before, left, view_.state.hardware.slow_devices);
   return {std::move(left), std::move(slow)};

@@ -14,26 +14,49 @@ constexpr double kFewBlocks = 6;      // a short reference shows less scatter th
 constexpr double kLeastSigma = 0.01;  // of a block's median: a few blocks may scatter less by luck
 // That one block may add: what lasts three blocks, as a checkpoint, is no change.
 constexpr double kMostOfThreshold = 0.26;
-constexpr std::size_t kMostBlocks = 64;  // kept
+constexpr std::size_t kMostBlocks = 256;  // kept
+constexpr double kBlocksOfLasting = 16;   // at most: blocks grow with the time that a change must last
+constexpr double kTimesPassed = 5;        // the longest stretch that has passed
+constexpr double kMostTimesLeast = 5;     // of the least time: no machine makes a job wait longer
+constexpr std::size_t kLeastBlocks = 6;   // that a change has lasted for, however long they are
+constexpr double kBack = 1.0 / 3;         // of a change: a block that is nearer to the former level is back at it
 constexpr double kNormal95 = 1.96;
 constexpr double kOfMedian = 1.2533;  // a median's standard error beside a mean's
+
+double log_of(double ms) {
+  return std::log(std::max(ms, 1e-9));
+}
+
+double lower_quartile(std::vector<double> values) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
 
 }  // namespace
 
 std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
   if (steps_.empty()) block_begin_ = step;
   steps_.push_back(wall_ms);
-  if (std::cmp_less(steps_.size(), rules_.block)) return std::nullopt;
-  const Block block{block_begin_, std::log(std::max(median(steps_), 1e-9))};
+  steps_ms_ += wall_ms;
+  const bool is_long = steps_ms_ >= rules_.least_lasting_ms / kBlocksOfLasting;
+  if (std::cmp_less(steps_.size(), rules_.block) || !is_long) return std::nullopt;
+  const Block block{block_begin_, log_of(median(steps_)), log_of(lower_quartile(steps_)), std::exchange(steps_ms_, 0)};
   steps_.clear();
-  if (std::cmp_less(reference_.size(), rules_.first_blocks)) {
+  if (!tells_level(reference_)) {
     reference_.push_back(block);
-    if (std::cmp_equal(reference_.size(), rules_.first_blocks)) learn();
+    if (tells_level(reference_)) learn();
     return std::nullopt;
   }
   if (least_ == 0 && most_ == 0) return take(block);
   of_plan_.push_back(block);
-  return std::cmp_less(of_plan_.size(), rules_.first_blocks) ? std::nullopt : settle();
+  return tells_level(of_plan_) ? settle() : std::nullopt;
+}
+
+bool ChangePoint::tells_level(const std::vector<Block>& blocks) const {
+  double ms = 0;
+  for (const Block& one : blocks) ms += one.ms;
+  return std::cmp_greater_equal(blocks.size(), rules_.first_blocks) && ms >= rules_.least_lasting_ms;
 }
 
 std::optional<StepChange> ChangePoint::take(const Block& block) {
@@ -43,6 +66,7 @@ std::optional<StepChange> ChangePoint::take(const Block& block) {
     faster_from_ -= std::min<std::size_t>(faster_from_, 1);
   }
   since_.push_back(block);
+  note_excursion(block);
   auto change = judge();
   if (!change && slower_ == 0 && faster_ == 0) join_reference();
   return change;
@@ -51,17 +75,23 @@ std::optional<StepChange> ChangePoint::take(const Block& block) {
 // Steps that have said nothing yet were another plan's.
 void ChangePoint::change_plan(double ratio, double low, double high) {
   steps_.clear();
+  steps_ms_ = 0;
   of_plan_.clear();
-  if (std::cmp_less(reference_.size(), rules_.first_blocks)) return reference_.clear();
+  if (!tells_level(reference_)) return reference_.clear();
   shift(std::log(ratio));
   least_ += std::log(low / ratio);
   most_ += std::log(high / ratio);
 }
 
 void ChangePoint::shift(double by) {
-  for (Block& one : reference_) one.log_median += by;
-  for (Block& one : since_) one.log_median += by;
+  for (auto* const blocks : {&reference_, &since_}) {
+    for (Block& one : *blocks) {
+      one.log_median += by;
+      one.log_low += by;
+    }
+  }
   level_ += by;
+  low_level_ += by;
 }
 
 // What the plan may well take without any change of the machine is no change; what lies beyond is one from there.
@@ -95,8 +125,12 @@ void ChangePoint::learn() {
   std::vector<double> values;
   for (const Block& one : reference_) values.push_back(one.log_median);
   level_ = median(values);
+  std::vector<double> lows;
+  for (const Block& one : reference_) lows.push_back(one.log_low);
+  low_level_ = median(lows);
   for (double& value : values) value = std::abs(value - level_);
-  const double few = 1 + kFewBlocks * (1.0 / static_cast<double>(values.size()) - 1.0 / rules_.reference_blocks);
+  const double missing = 1.0 / static_cast<double>(values.size()) - 1.0 / rules_.reference_blocks;
+  const double few = 1 + kFewBlocks * std::max(missing, 0.0);
   sigma_ = std::max(1.4826 * median(values), kLeastSigma) * few;
 }
 
@@ -110,9 +144,69 @@ std::optional<StepChange> ChangePoint::judge() {
   if (faster_ == 0) faster_from_ = since_.size();
   slower_ = std::min(slower_, 2 * rules_.threshold);
   faster_ = std::min(faster_, 2 * rules_.threshold);
-  if (slower_ > rules_.threshold) return if_large(change_since(slower_from_));
-  if (faster_ > rules_.threshold) return if_large(change_since(faster_from_));
+  if (slower_ > rules_.threshold) return if_lasting(slower_from_);
+  if (faster_ > rules_.threshold) return if_lasting(faster_from_);
   return std::nullopt;
+}
+
+// Off the level by half of the least change, and beyond what blocks scatter by: such stretches come and go.
+void ChangePoint::note_excursion(const Block& block) {
+  const double off = block.log_median - level_;
+  const bool is_off = std::abs(off) > std::max(std::log1p(rules_.least_shift) / 2, 2 * sigma_);
+  const bool goes_on = is_off && (excursion_ms_ == 0 || (off > 0) == (excursion_ms_ > 0));
+  if (!goes_on) passed_ms_ = std::max(passed_ms_, std::abs(std::exchange(excursion_ms_, 0)));
+  if (is_off) excursion_ms_ += off > 0 ? block.ms : -block.ms;
+}
+
+double ChangePoint::wanted_ms() const {
+  const double least = rules_.least_lasting_ms;
+  return std::clamp(kTimesPassed * passed_ms_, least, kMostTimesLeast * least);
+}
+
+// Slower for good: since then not even the fastest steps came back. Faster for good: they are most of the time, and for
+// as long before that they never were. Other work makes steps slower, and never faster than they are.
+std::optional<StepChange> ChangePoint::if_lasting(std::size_t from) {
+  const double wanted = wanted_ms();
+  if (wanted <= 0) return if_large(change_since(from));
+  std::size_t first = since_.size();
+  double ms = 0;
+  for (; first > from && (ms < wanted || since_.size() - first < kLeastBlocks); --first) ms += since_[first - 1].ms;
+  if (ms < wanted || since_.size() - first < kLeastBlocks) return std::nullopt;
+  const double shift = std::log(change_since(first).ratio());
+  if (!stays_off(first, shift)) return std::nullopt;
+  if (shift > 0 || was_never_as_fast(first, shift)) return if_large(change_since(first));
+  // The level was learnt while something else ran.
+  reference_.assign(since_.begin() + static_cast<std::ptrdiff_t>(first), since_.end());
+  since_.clear();
+  slower_ = faster_ = excursion_ms_ = 0;
+  slower_from_ = faster_from_ = 0;
+  learn();
+  return std::nullopt;
+}
+
+bool ChangePoint::stays_off(std::size_t first, double shift) const {
+  if (shift == 0) return false;
+  std::size_t back = 0;
+  for (std::size_t i = first; i < since_.size(); ++i) {
+    const double off = shift > 0 ? since_[i].log_low - low_level_ : since_[i].log_median - level_;
+    back += off / shift < kBack ? 1 : 0;
+  }
+  return shift > 0 ? back == 0 : 2 * back < since_.size() - first;
+}
+
+bool ChangePoint::was_never_as_fast(std::size_t first, double shift) const {
+  bool never = false;
+  double ms = 0;
+  std::size_t blocks = 0;
+  const auto pass = [&](const Block& one) {
+    const bool as_fast = (one.log_low - level_) / shift > 1 - kBack;
+    ms = as_fast ? 0 : ms + one.ms;
+    blocks = as_fast ? 0 : blocks + 1;
+    never = never || (ms >= rules_.least_lasting_ms && blocks >= kLeastBlocks);
+  };
+  std::ranges::for_each(reference_, pass);
+  std::for_each(since_.begin(), since_.begin() + static_cast<std::ptrdiff_t>(first), pass);
+  return never;
 }
 
 // The reference's own level is only so well known: a small step off it is no change, however often it is seen.

@@ -10,15 +10,18 @@
 #include "base/numbers.hpp"
 #include "schema/cluster.hpp"
 #include "tuning/trial/comparison.hpp"
+#include "tuning/trial/racing.hpp"
 
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kLeastChange = 0.1;  // of a speed: less explains no drift
-constexpr double kClearly = 6;        // standard deviations of all probes' ratios
-constexpr double kMostNoise = 0.3;    // more than that is a change, however the others scatter
-constexpr std::size_t kNamed = 3;     // in a text
-constexpr double kNamedUse = 0.1;     // of a link
+constexpr double kLeastChange = 0.1;         // of a speed: less explains no drift
+constexpr double kClearly = 6;               // standard deviations of all probes' ratios
+constexpr double kMostNoise = 0.3;           // more than that is a change, however the others scatter
+constexpr double kLeastScatter = 0.02;       // of a probe, whatever its takes say
+constexpr double kLeastOfRoundTrips = 0.15;  // … the shortest of some: a wake-up more or less
+constexpr std::size_t kNamed = 3;            // in a text
+constexpr double kNamedUse = 0.1;            // of a link
 
 constexpr std::string_view kTraining = "training ";
 
@@ -128,6 +131,66 @@ bool is_clear(const Finding& one, double least) {
   return std::abs(std::log(one.share)) >= std::max(least, std::log1p(one.spread)) && one.apart >= kLeastChange;
 }
 
+// A variance, and how well it is known.
+struct Part {
+  double variance = 0;
+  double degrees = 1e6;
+};
+
+// Of the middle one of a few takes, on logarithms.
+double take_variance(const Probe& probe) {
+  constexpr double kOfRange = 1.69;   // a range of three beside their standard deviation
+  constexpr double kOfMiddle = 0.67;  // … and the middle one's
+  const double deviation = kOfMiddle * std::log(probe.longest / probe.shortest) / kOfRange;
+  return deviation * deviation;
+}
+
+// Student's t, with Welch's degrees of freedom, of each ratio beside what it scatters by: its takes, its repetitions,
+// and all others' ratios, most of which are of what nothing has happened to. Each of so many may be off by luck
+// (Bonferroni).
+void judge_confidence(const std::vector<Probe>& before, double least_scatter, std::vector<Finding>& all) {
+  // As many as make 95 % hold on recorded noise, where takes are no normal numbers (look_history_test.cpp).
+  constexpr double kDegreesOfTakes = 30;
+  std::vector<double> off;
+  for (const Finding& one : all) off.push_back(std::abs(std::log(one.share)));
+  const double known = off.size() < 3 ? 0 : 1.4826 * median(off);
+  const double others = known > kLeastChange ? 0 : known;
+  for (Finding& one : all) {
+    const auto earlier = std::ranges::find_if(before, [&one](const Probe& of) { return same_subject(of, one.probe); });
+    const double before_takes = earlier == before.end() ? 0 : take_variance(*earlier);
+    const double takes = one.latency ? 0 : take_variance(one.probe) + before_takes;
+    const Part parts[] = {{least_scatter * least_scatter},
+                          {takes, kDegreesOfTakes},
+                          {others * others, static_cast<double>(std::max<std::size_t>(off.size(), 2) - 1)}};
+    double variance = 0;
+    double inverse = 0;
+    for (const Part& part : parts) {
+      variance += part.variance;
+      inverse += part.variance * part.variance / part.degrees;
+    }
+    const double t = std::abs(std::log(one.share)) / std::sqrt(variance);
+    const double by_luck = 2 * (1 - student_share(t, variance * variance / inverse));
+    one.confidence = std::max(0.0, 1 - by_luck * static_cast<double>(all.size()));
+  }
+}
+
+// What ranks take longer for in their steps while a link has changed is named where it is more than the others'.
+void judge_beside_others(std::vector<Finding>& found, const std::vector<Finding>& all) {
+  const bool of_link =
+      std::ranges::any_of(found, [](const Finding& one) { return one.is_link() && one.confidence >= kNamedFrom; });
+  if (!of_link) return;
+  for (Finding& one : found) {
+    if (!in_training(one.probe)) continue;
+    std::vector<double> others;
+    for (const Finding& other : all) {
+      const bool counts = in_training(other.probe) && other.probe.device != one.probe.device;
+      if (counts) others.push_back(std::log(other.share));
+    }
+    const double beyond = others.empty() ? 0 : std::log(one.share) - median(others);
+    if (std::abs(beyond) < kLeastChange) one.confidence = 0;
+  }
+}
+
 std::string device_words(const Probe& probe, const std::string& share) {
   const std::string device = "device " + std::to_string(probe.device) + " of node " + probe.node;
   if (probe.work == "computation") return "the CPUs of node " + probe.node + " compute at " + share + " of their speed";
@@ -202,17 +265,50 @@ std::optional<double> speed_beside_others(const std::string& node, const std::se
   return median(others) / mean_ms(here);
 }
 
-std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+namespace {
+
+// What differs clearly, whoever is sure of it.
+std::vector<Finding> differences(const std::vector<Probe>& before, const std::vector<Probe>& now) {
   std::vector<Finding> all = compared(before, now);
   const double least = clear_change(all);
+  judge_confidence(before, kLeastScatter, all);
   std::erase_if(all, [least](const Finding& one) { return !is_clear(one, least); });
-  for (const Finding& one : compared_round_trips(before, now)) {
+  std::vector<Finding> round_trips = compared_round_trips(before, now);
+  judge_confidence(before, kLeastOfRoundTrips, round_trips);
+  for (const Finding& one : round_trips) {
     if (is_clear_latency(one)) all.push_back(one);
   }
+  judge_beside_others(all, compared(before, now));
   std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
     return std::abs(std::log(a.share)) > std::abs(std::log(b.share));
   });
   return all;
+}
+
+}  // namespace
+
+std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+  std::vector<Finding> all = differences(before, now);
+  std::erase_if(all, [](const Finding& one) { return one.confidence < kNamedFrom; });
+  return all;
+}
+
+std::vector<Finding> not_sure(const std::vector<Probe>& before, const std::vector<Probe>& now) {
+  std::vector<Finding> all = differences(before, now);
+  std::erase_if(all, [](const Finding& one) { return one.confidence >= kNamedFrom; });
+  return all;
+}
+
+double confidence_of(const std::vector<Finding>& findings) {
+  double doubt = 0;
+  for (const Finding& one : findings) doubt = std::max(doubt, 1 - one.confidence);
+  return 1 - doubt;
+}
+
+std::string confidence_text(double confidence) {
+  constexpr double kMost = 0.999;
+  if (confidence > kMost) return "more than 99.9 %";
+  return format_fixed(100 * confidence, 1) + " %";
 }
 
 std::vector<Finding> compared_links(const std::vector<Probe>& before, const std::vector<Probe>& now) {
@@ -251,12 +347,12 @@ std::string to_text(const std::vector<Finding>& findings) {
   return text;
 }
 
-std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings, const std::string& cluster_json) {
+std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings, const ClusterText& of_job) {
   std::map<std::int32_t, double> own;
   std::map<std::int32_t, double> of_cpu;
-  const auto cluster = parse_cluster(cluster_json, "the job's cluster");
+  const Cluster* const cluster = of_job.said();
   for (const Finding& one : findings) {
-    if (one.is_link() || !cluster.ok() || one.probe.device >= cluster->devices()) continue;
+    if (one.is_link() || cluster == nullptr || one.probe.device >= cluster->devices()) continue;
     if (!of_cpus(one.probe)) {
       const auto [found, fresh] = own.try_emplace(one.probe.device, one.share);
       // What it computes in training is what matters of it, whatever its clock.

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tuning/document_text.hpp"
+
 namespace trimtab::coordinator {
 
 // One fixed piece of work, timed: a device computes (device >= 0), or a link moves bytes, inside of a node (peer empty)
@@ -50,18 +52,29 @@ inline constexpr double kProbedLinkBytes = 1 << 20;  // a link's `ms` is the tim
 
 struct Finding {
   Probe probe;
-  double share = 1;      // of its earlier speed
-  double spread = 0;     // of the probes
-  bool whole = false;    // compared is the whole link, not what others left of it
-  bool latency = false;  // compared are round trips, not bandwidth
-  double before_ms = 0;  // of them
-  double apart = 0;      // the logarithm of what lies between all takes before and all now; less than 0: they overlap
+  double share = 1;       // of its earlier speed
+  double spread = 0;      // of the probes
+  bool whole = false;     // compared is the whole link, not what others left of it
+  bool latency = false;   // compared are round trips, not bandwidth
+  double before_ms = 0;   // of them
+  double apart = 0;       // the logarithm of what lies between all takes before and all now; less than 0: they overlap
+  double confidence = 1;  // that it has changed at all, beside all that was compared with it
   [[nodiscard]] bool is_link() const { return probe.device < 0; }
 };
 
+// So sure must be who names a device or a link. Below it is said what is not known.
+inline constexpr double kNamedFrom = 0.95;
+
 // What has clearly changed, the largest change first: beyond what repetitions and the other probes scatter, and in all
-// takes. Probes of what only one side knows are left out.
+// takes, each with a confidence of kNamedFrom or more. Probes of what only one side knows are left out. What a rank
+// computes in its steps is compared with its past, and where a link has changed, too, with what the other ranks have
+// lost: who waits for a link seems slow.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
+// The rest of what differs by as much: nobody may be blamed for it.
+[[nodiscard]] std::vector<Finding> not_sure(const std::vector<Probe>& before, const std::vector<Probe>& now);
+// "99.2 %", "more than 99.9 %": of all of them together.
+[[nodiscard]] double confidence_of(const std::vector<Finding>& findings);
+[[nodiscard]] std::string confidence_text(double confidence);
 // Every link that both know, its bandwidth and its round trips each compared by themselves: as diagnose() has them
 // where they have clearly changed, with a share of 1 where they have not.
 [[nodiscard]] std::vector<Finding> compared_links(const std::vector<Probe>& before, const std::vector<Probe>& now);
@@ -74,8 +87,8 @@ struct Finding {
 [[nodiscard]] std::string to_text(const std::vector<Finding>& findings);
 
 // By device, what the findings leave of its speed. What ranks computed in their steps says more of a device than the
-// CPUs of its node, which count where nothing else was found. `cluster_json`: which devices are on which node.
+// CPUs of its node, which count where nothing else was found. `cluster`: which devices are on which node.
 [[nodiscard]] std::map<std::int32_t, double> device_shares(const std::vector<Finding>& findings,
-                                                           const std::string& cluster_json);
+                                                           const ClusterText& cluster);
 
 }  // namespace trimtab::coordinator

@@ -34,10 +34,22 @@ bool was_kept_there(const std::vector<Drift>& drifts) {
   return least > 0 && drift.after_ms >= least * (1 - kSameLevel) && drift.after_ms <= most * (1 + kSameLevel);
 }
 
+// "device 0 of node n0 … at 83 % of its speed: 62.0 %".
+std::string doubt_text(const std::vector<Finding>& doubtful) {
+  const std::vector<Finding> most = {doubtful.front()};
+  const std::string others = doubtful.size() > 1 ? ", and " + std::to_string(doubtful.size() - 1) + " more" : "";
+  return "at least " + confidence_text(kNamedFrom) + " is needed): " + to_text(most) + ", " +
+         confidence_text(doubtful.front().confidence) + " sure" + others;
+}
+
 }  // namespace
 
 std::optional<StepChange> Hardware::add_step(const JobStep& step) {
-  if (!change_point_) change_point_.emplace();
+  if (!change_point_) {
+    ChangePointRules rules;
+    rules.least_lasting_ms = milliseconds(view_.state.job.trials.lasting);
+    change_point_.emplace(rules);
+  }
   const auto change = change_point_->add(step.step, step.wall_ms);
   if (change) change_point_.reset();
   return change;
@@ -100,6 +112,8 @@ bool Hardware::explained(const HardwareProbed& probed) {
   const bool priced = price_other_hardware(probed.probes);
   forget_late_baseline(drift);
   const bool comparable = !known_.last_probes.empty();
+  const std::vector<Finding> doubtful =
+      explaining(not_sure(known_.last_probes, probed.probes), drift.after_ms > drift.before_ms);
   std::vector<Finding> findings = diagnose(known_.last_probes, probed.probes);
   std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
   // What prices plans is what it was, and no look has said otherwise.
@@ -110,16 +124,17 @@ bool Hardware::explained(const HardwareProbed& probed) {
   known_.last_probes = probed.probes;
   known_.probed_plan_hash = probed.plan_hash.empty() ? view_.state.incumbent.hash : probed.plan_hash;
   if (!comparable) return not_explained("nothing was probed before it");
-  known_.take_device_shares(findings, view_.state.cluster_json);
+  known_.take_device_shares(findings, view_.state.cluster);
   const bool slower = drift.after_ms > drift.before_ms;
   const std::vector<Finding> causes = explaining(findings, slower);
   if (causes.empty()) {
-    const std::string why =
+    std::string why =
         std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") + " than before";
+    if (!doubtful.empty()) why += "; not sure enough to be named (" + doubt_text(doubtful);
     return !goes_on_as_kept(why) && not_explained(why);
   }
   name_causes(causes, drift);
-  out_.note("drift", "what has changed: " + drift.what);
+  out_.note("drift", "what has changed, " + confidence_text(drift.confidence) + " sure: " + drift.what);
   return true;
 }
 

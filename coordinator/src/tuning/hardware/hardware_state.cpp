@@ -23,8 +23,8 @@ void HardwareState::accept(const std::vector<Finding>& findings) {
   }
 }
 
-void HardwareState::take_device_shares(const std::vector<Finding>& findings, const std::string& cluster_json) {
-  for (const auto& [device, share] : device_shares(findings, cluster_json)) {
+void HardwareState::take_device_shares(const std::vector<Finding>& findings, const ClusterText& cluster) {
+  for (const auto& [device, share] : device_shares(findings, cluster)) {
     const auto known = slow_devices.find(device);
     take_device_speed(device, known == slow_devices.end() ? share : known->second * share);
   }
@@ -45,6 +45,7 @@ void name_causes(const std::vector<Finding>& causes, Drift& drift) {
   drift.links = std::any_of(causes.begin(), causes.end(), is_link);
   drift.devices = !std::all_of(causes.begin(), causes.end(), is_link);
   const bool recovered = drift.by_look && !causes.empty() && causes.front().share > 1;
+  drift.confidence = causes.empty() ? 0 : confidence_of(causes);
   drift.what = (recovered ? "recovered: " : "") + to_text(causes);
 }
 

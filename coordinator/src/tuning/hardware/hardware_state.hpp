@@ -22,16 +22,18 @@ struct Drift {
   std::int64_t noticed_step = 0;
   double before_ms = 0;
   double after_ms = 0;
-  bool by_look = false;             // before_ms and after_ms are the same
-  std::string during;               // "trial 3", what the job was about when it was noticed; empty = it trained
-  bool handled = false;             // probed, and tuned again where that is wanted
-  bool links = false;               // probes found links that have changed
-  bool devices = false;             // … devices
-  std::string what;                 // both in words; empty = not known
-  std::string stale;                // the costs that it has made wrong, in words
-  std::int32_t trials_before = -1;  // ids up to here measured the machine as it was; -1 = not tuned again
-  bool kept = false;                // tuned again for it, which ended with the plan that it was noticed under
-  Ratio gained_before;              // by the tuning that it ended; 1 = nothing
+  bool by_look = false;                 // before_ms and after_ms are the same
+  std::string during;                   // "trial 3", what the job was about when it was noticed; empty = it trained
+  bool handled = false;                 // probed, and tuned again where that is wanted
+  bool links = false;                   // probes found links that have changed
+  bool devices = false;                 // … devices
+  double confidence = 0;                // that what is named has changed; 0 = nothing is named
+  std::string what;                     // both in words; empty = not known
+  std::string stale;                    // the costs that it has made wrong, in words
+  std::int32_t trials_before = -1;      // ids up to here measured the machine as it was; -1 = not tuned again
+  bool kept = false;                    // tuned again for it, which ended with the plan that it was noticed under
+  Ratio gained_before;                  // by the tuning that it ended; 1 = nothing
+  std::vector<std::int32_t> gained_in;  // the trials that measured that, one after the other; none: it was compared
 };
 
 struct HardwareState {
@@ -62,7 +64,7 @@ struct HardwareState {
   // From here on these are what is known.
   void accept(const std::vector<Finding>& findings);
   // A share of a share: findings compare with the last probes, and these with those before.
-  void take_device_shares(const std::vector<Finding>& findings, const std::string& cluster_json);
+  void take_device_shares(const std::vector<Finding>& findings, const ClusterText& cluster);
   void take_device_speed(std::int32_t device, double share);
   // Of probes, those of nodes and devices that are not there any more.
   template <typename Gone>

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <span>
 
+#include "base/numbers.hpp"
 #include "tuning/trial/comparison.hpp"
+#include "tuning/trial/racing.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -29,6 +31,18 @@ double scatter_of(Values values) {
 // How far all of `now` lie below all of `before`; less than 0: they do not.
 double gap_below(Values now, Values before) {
   return *std::ranges::min_element(before) - *std::ranges::max_element(now);
+}
+
+// Student's t of two medians: what looks before scatter by tells how sure they are.
+double confidence_of_medians(Values before, Values now) {
+  constexpr double kLeastScatter = 0.02;
+  constexpr double kOfMedian = 1.2533;  // a median's standard error beside a mean's
+  const double scatter = std::max(kLeastScatter, scatter_of(before));
+  const auto error = [scatter](Values values) {
+    return (values.size() > 1 ? kOfMedian : 1) * scatter / std::sqrt(static_cast<double>(values.size()));
+  };
+  const double t = std::abs(median_of(now) - median_of(before)) / root_of_squares(error(before), error(now));
+  return 1 - 2 * (1 - student_share(t, static_cast<double>(before.size() - 1)));
 }
 
 }  // namespace
@@ -72,7 +86,9 @@ std::optional<Finding> LookHistory::between_looks(Series& series, Of of) {
   const Values now = all.last(kAgreeing);
   const double least = std::max(kLeastChange, scatter_of(before));
   if (gap_below(now, before) < least && gap_below(before, now) < least) return std::nullopt;
-  const Finding finding = finding_of(series, of, median_of(before), median_of(now));
+  Finding finding = finding_of(series, of, median_of(before), median_of(now));
+  finding.confidence = confidence_of_medians(before, now);
+  if (finding.confidence < kNamedFrom) return std::nullopt;
   series.log_ms.erase(series.log_ms.begin(), series.log_ms.end() - kAgreeing);
   return finding;
 }
@@ -86,7 +102,10 @@ std::optional<Finding> LookHistory::faster_than_known(const Series& series, Of o
   const double was = std::log(ms);
   const bool beyond = gap_below(all, {&was, 1}) >= kLeastChange;
   if (!beyond || was - median_of(all) < kSurely * scatter_of(all)) return std::nullopt;
-  return finding_of(series, of, was, median_of(all));
+  Finding finding = finding_of(series, of, was, median_of(all));
+  finding.confidence = confidence_of_medians(all, {&was, 1});
+  if (finding.confidence < kNamedFrom) return std::nullopt;
+  return finding;
 }
 
 std::vector<Finding> LookHistory::take_changes(const std::vector<Probe>& known) {

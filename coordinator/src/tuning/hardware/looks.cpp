@@ -101,7 +101,7 @@ bool Hardware::is_recovery(const Finding& one) const {
   const Probe* const known = find(known_.last_probes, one.probe);
   if (known == nullptr || explaining(diagnose({*known}, {one.probe}), false).empty()) return false;
   if (one.is_link()) return true;
-  return known_.slow_devices.contains(one.probe.device) && !device_shares({one}, view_.state.cluster_json).empty();
+  return known_.slow_devices.contains(one.probe.device) && !device_shares({one}, view_.state.cluster).empty();
 }
 
 bool Hardware::judge_looks() {
@@ -129,7 +129,7 @@ bool Hardware::take_recovery(const std::vector<Finding>& recovered) {
   }
   history_.begin_anew();
   known_.accept(recovered);
-  known_.take_device_shares(recovered, view_.state.cluster_json);
+  known_.take_device_shares(recovered, view_.state.cluster);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/text_parts.hpp"
 #include "schema/cluster.hpp"
 #include "schema/device_memory.hpp"
 #include "tuning/hardware/retuning.hpp"
@@ -21,15 +22,14 @@ std::string change_of(const NodeBack& back, const std::string& former) {
 }  // namespace
 
 Next Retuning::handle(const NodeBack& back) {
-  if (back.fingerprint.empty() || m_.state.cluster_json.empty()) return {};
-  auto known = parse_cluster(m_.state.cluster_json, "the job's cluster");
-  TRIMTAB_ASSERT(known.ok(), "the job's cluster was parsed when its nodes were chosen");
-  Cluster cluster = std::move(known).value();
+  if (back.fingerprint.empty() || m_.state.cluster.empty()) return {};
+  TRIMTAB_ASSERT(m_.state.cluster.said() != nullptr, "the job's cluster was made when its nodes were chosen");
+  Cluster cluster = *m_.state.cluster.said();
   const auto node = std::ranges::find(cluster.nodes, back.node, &Node::name);
   if (node == cluster.nodes.end() || node->fingerprint == back.fingerprint) return {};
   const std::string former = std::exchange(node->fingerprint, back.fingerprint);
   if (back.memory_bytes > 0) node->memory_bytes = device_memory(m_.state.job, back.memory_bytes);
-  m_.state.cluster_json = to_json(cluster);
+  m_.state.cluster = cluster;
   m_.out.changed = true;
   const std::string change = change_of(back, former);
   m_.out.note("drift", change + ". Costs that were measured on it, and what was learnt of it, are of the former");
@@ -62,6 +62,7 @@ bool Retuning::profiles_first() const {
 Next Retuning::profile_anew() {
   m_.state.hardware.unprofiled = false;
   m_.state.profiling.costs_wanted = m_.state.profiling.costs_reused = 0;
+  m_.state.profiling.near = {};
   // As a launch has one, of whatever runs on the job's devices.
   m_.state.launch = launch_.next_number();
   if (m_.state.has_trial()) m_.fail_trial(FailureReason::kWithdrawn, "every node is other hardware than it was", false);
@@ -73,8 +74,7 @@ Next Retuning::profile_anew() {
 
 void Retuning::profiled_anew() {
   std::string& nodes = m_.state.hardware.other_hardware;
-  if (!nodes.empty()) return;
-  for (const NodeShare& share : m_.state.nodes) nodes += (nodes.empty() ? "" : ", ") + share.node;
+  if (nodes.empty()) nodes = joined(m_.state.nodes, ", ", &NodeShare::node);
 }
 
 void Retuning::begin_measuring_anew() {

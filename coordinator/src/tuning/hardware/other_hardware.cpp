@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "tuning/hardware/hardware.hpp"
 
 namespace trimtab::coordinator {
@@ -43,15 +44,13 @@ std::vector<std::string> nodes_of_others(const Cluster& cluster, const std::stri
 }  // namespace
 
 void Hardware::find_other_hardware() {
-  const auto cluster = parse_cluster(view_.state.cluster_json, "the job's cluster");
-  if (!cluster.ok() || cluster->nodes.empty()) return;
+  const Cluster* const cluster = view_.state.cluster.said();
+  if (cluster == nullptr || cluster->nodes.empty()) return;
   known_.costs_hardware = cluster->nodes.front().fingerprint;
   known_.unprobed_nodes = nodes_of_others(*cluster, known_.costs_hardware);
-  std::string others;
-  for (const std::string& one : known_.unprobed_nodes) others += (others.empty() ? "" : ", ") + one;
-  if (others.empty()) return;
+  if (known_.unprobed_nodes.empty()) return;
   out_.note("phase", "costs are those of fingerprint " + known_.costs_hardware + "; of other hardware are nodes " +
-                         others + ", which are priced by how fast they compute beside it");
+                         joined(known_.unprobed_nodes) + ", which are priced by how fast they compute beside it");
 }
 
 void Hardware::take_measured_speeds(const std::map<std::string, double>& speeds) {
@@ -72,8 +71,8 @@ void Hardware::take_measured_speeds(const std::map<std::string, double>& speeds)
 // Those that are slower than others of the hardware that costs were measured on, not by being other hardware.
 std::map<std::int32_t, double> Hardware::slowed_devices() const {
   std::map<std::int32_t, double> slowed = known_.slow_devices;
-  const auto cluster = parse_cluster(view_.state.cluster_json, "the job's cluster");
-  if (!cluster.ok()) return slowed;
+  const Cluster* const cluster = view_.state.cluster.said();
+  if (cluster == nullptr) return slowed;
   for (const std::string& node : nodes_of_others(*cluster, known_.costs_hardware)) {
     for (const std::uint32_t rank : view_.state.ranks_of(node)) slowed.erase(static_cast<std::int32_t>(rank));
   }
@@ -118,9 +117,9 @@ bool Hardware::price_other_hardware(const std::vector<Probe>& probes) {
   const auto nodes = std::exchange(known_.unprobed_nodes, {});
   const auto expected = std::exchange(known_.expected_there, {});
   const auto before = known_.slow_devices;
-  const auto cluster = parse_cluster(view_.state.cluster_json, "the job's cluster");
+  const Cluster* const cluster = view_.state.cluster.said();
   std::set<std::string> others(nodes.begin(), nodes.end());
-  if (cluster.ok()) {
+  if (cluster != nullptr) {
     for (const std::string& one : nodes_of_others(*cluster, known_.costs_hardware)) others.insert(one);
   }
   for (const std::string& node : nodes) {

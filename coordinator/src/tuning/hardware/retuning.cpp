@@ -119,7 +119,10 @@ Next Retuning::retune() {
                                   ? drift.what
                                   : "the step time has changed from " + format_ms(drift.before_ms) + " to " +
                                         format_ms(drift.after_ms) + (drift.what.empty() ? "" : ": " + drift.what));
-  drift.gained_before = gained(m_.state).value_or(Ratio{});
+  if (const auto gain = gained(m_.state)) {
+    drift.gained_before = gain->ratio;
+    drift.gained_in = gain->trials;
+  }
   m_.state.observations.clear();
   m_.trials.forget_passes();
   m_.state.compared = m_.state.retuned_compared = false;  // of the hardware as it was

@@ -15,8 +15,15 @@
 namespace trimtab::coordinator {
 namespace {
 
-// What moves steps by 15 % is noticed within so many (change_point.hpp).
+// What moves steps by 15 % is noticed within so many, and in half as much again as it must last (change_point.hpp).
 constexpr std::int64_t kStepsToTell = 40;
+constexpr double kTimesLasting = 1.5;
+
+std::int64_t steps_to_tell(const TuningState& state) {
+  const double step_ms = std::max(state.incumbent_measured.mean_ms, 1.0);
+  const double lasting = kTimesLasting * milliseconds(state.job.trials.lasting) / step_ms;
+  return std::max(kStepsToTell, static_cast<std::int64_t>(lasting));
+}
 
 bool of_the_same(const Finding& a, const Finding& b) {
   return same_subject(a.probe, b.probe) && a.latency == b.latency;
@@ -34,13 +41,13 @@ void Hardware::forget_slower(const std::vector<Finding>& changes) {
 void Hardware::take_slower(const std::vector<Finding>& slower) {
   // Nothing but links and devices' speed is in what plans are priced by.
   const auto changes_prices = [this](const Finding& one) {
-    return one.is_link() || !device_shares({one}, view_.state.cluster_json).empty();
+    return one.is_link() || !device_shares({one}, view_.state.cluster).empty();
   };
   const std::size_t known = slower_.size();
   std::ranges::copy_if(slower, std::back_inserter(slower_), changes_prices);
   if (slower_.size() > known) {
     slower_is_new_ = true;
-    slower_told_step_ = view_.state.step + kStepsToTell;
+    slower_told_step_ = view_.state.step + steps_to_tell(view_.state);
   }
   std::string when;
   if (slower_.size() == known || view_.state.job.mode == JobMode::kObserve || view_.held()) {
@@ -73,7 +80,7 @@ void Hardware::search_around_slower() {
 SearchTask Hardware::task_around_slower() const {
   TuningState after = view_.state;
   after.hardware.accept(slower_);
-  after.hardware.take_device_shares(slower_, after.cluster_json);
+  after.hardware.take_device_shares(slower_, after.cluster);
   after.hardware.drifts = {drift_by_look(slower_, view_.state)};
   after.earlier_calibration_json = after.calibration_json;
   const Measured& measured = after.incumbent_measured;
@@ -111,7 +118,7 @@ bool Hardware::take_slower(const SearchReply& reply) {
   const std::vector<Finding> slower = std::exchange(slower_, {});
   history_.begin_anew();
   known_.accept(slower);
-  known_.take_device_shares(slower, state.cluster_json);
+  known_.take_device_shares(slower, state.cluster);
   return true;
 }
 

@@ -5,6 +5,17 @@
 
 namespace trimtab::coordinator {
 
+namespace {
+
+// Of CommandTag::benchmark(). An earlier coordinator may have asked for it: the tag says as what.
+std::string benchmark_named_in(const OutstandingCommand& command) {
+  const std::string_view kind = "benchmark/";
+  const std::size_t rest = kind.size() + 1 + command.node.size();
+  return command.tag.text.substr(kind.size(), command.tag.text.size() - rest);
+}
+
+}  // namespace
+
 void Commands::ask(OutstandingCommand command) {
   outstanding_.push_back(std::move(command));
   send(outstanding_.back());
@@ -20,9 +31,12 @@ void Commands::benchmark() {
   }
 }
 
-// A job that has had launches is profiled once more: nothing of the first time is of that name.
+// A job that has had launches is profiled once more: nothing of the first time is of that name. Nor is what is
+// repeated.
 std::string Commands::benchmark_name() const {
-  const std::string number = std::to_string(view_.state.profiling.request_next);
+  const ProfilingState& profiling = view_.state.profiling;
+  std::string number = std::to_string(profiling.near.requests_done + profiling.request_next);
+  if (profiling.request_repeats > 0) number += "-again-" + std::to_string(profiling.request_repeats);
   return view_.state.launch > 0 ? "of-" + std::to_string(view_.state.launch) + "-" + number : number;
 }
 
@@ -108,7 +122,7 @@ void Commands::send(const OutstandingCommand& command) {
     case CommandKind::kBenchmark:
       return out_.act(BenchmarkOn{command.tag.text, command.node, state.ranks_of(command.node),
                                   state.profiling.requests[state.profiling.request_next],
-                                  "benchmark-" + benchmark_name()});
+                                  "benchmark-" + benchmark_named_in(command)});
     case CommandKind::kLaunch:
       return send_launch(command);
     case CommandKind::kKill:

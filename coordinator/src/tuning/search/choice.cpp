@@ -11,9 +11,6 @@
 namespace trimtab::coordinator {
 namespace {
 
-// The one-sided 95 % quantile of the normal distribution.
-constexpr double kOptimism = 1.645;
-
 double relative_error(const Measured& measured) {
   return measured.mean_ms > 0 ? measured.sigma_ms() / measured.mean_ms : 0;
 }
@@ -52,7 +49,7 @@ PassedOver passed_over(const PricedPlan& candidate, const KnownPlan& copied) {
 
 double optimistic_ms(const TuningState& state, const PricedPlan& candidate) {
   if (candidate.gain_sigma < 0 || state.incumbent_measured.mean_ms <= 0) return candidate.predicted.low_ms;
-  return state.incumbent_measured.mean_ms * std::exp(-candidate.log_gain - kOptimism * candidate.gain_sigma);
+  return state.incumbent_measured.mean_ms * std::exp(-promise(candidate));
 }
 
 double worthwhile_ms(const TuningState& state) {

@@ -12,7 +12,6 @@ namespace {
 constexpr double kSplit = 0.5;
 constexpr double kStage = 0.3;
 constexpr double kRecompute = 0.2;
-constexpr double kLeastNoise = 1e-3;  // of a measurement: keeps the covariance regular
 
 struct Way {
   std::array<std::int32_t, 4> split{};  // samples per replica, dp, tp, sharded
@@ -43,12 +42,6 @@ tuner::TimeSlopes slopes(const Prediction& of) {
   return all;
 }
 
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 }  // namespace
 
 double likeness(const Plan& a, const Plan& b) {
@@ -66,21 +59,18 @@ double likeness(const Plan& a, const Plan& b) {
 }
 
 Residuals::Residuals(std::vector<Residual> known, tuner::Calibration calibration)
-    : known_(std::move(known)), calibration_(std::move(calibration)) {
-  const std::size_t n = known_.size();
-  factor_.assign(n, std::vector<double>(n, 0.0));
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = covariance(known_[i].plan, known_[i].prediction, known_[j].plan, known_[j].prediction);
-      const double noise = std::max(known_[i].noise, kLeastNoise);
-      if (i == j) sum += noise * noise;
-      for (std::size_t k = 0; k < j; ++k) sum -= factor_[i][k] * factor_[j][k];
-      factor_[i][j] = i == j ? std::sqrt(std::max(sum, kLeastNoise * kLeastNoise)) : sum / factor_[j][j];
-    }
+    : known_(std::move(known)), calibration_(std::move(calibration)), process_(process()) {}
+
+GaussianProcess Residuals::process() const {
+  std::vector<std::vector<double>> all;
+  std::vector<double> noise;
+  std::vector<double> values;
+  for (const Residual& one : known_) {
+    all.push_back(covariances(one.plan, one.prediction));
+    noise.push_back(one.noise);
+    values.push_back(one.log_ratio);
   }
-  std::vector<double> right;
-  for (const Residual& one : known_) right.push_back(one.log_ratio);
-  weights_ = solve(std::move(right));
+  return {all, noise, std::move(values)};
 }
 
 double Residuals::of_factors(const Prediction& a, const Prediction& b) const {
@@ -98,28 +88,15 @@ std::vector<double> Residuals::covariances(const Plan& plan, const Prediction& p
   return all;
 }
 
-std::vector<double> Residuals::solve(std::vector<double> right) const {
-  const std::size_t n = right.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) right[i] -= factor_[i][k] * right[k];
-    right[i] /= factor_[i][i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) right[i] -= factor_[k][i] * right[k];
-    right[i] /= factor_[i][i];
-  }
-  return right;
-}
-
 Gain Residuals::gain(const Plan& from, const Prediction& of_from, const Plan& to, const Prediction& of_to) const {
   std::vector<double> apart = covariances(from, of_from);
   const std::vector<double> of_the_other = covariances(to, of_to);
   for (std::size_t i = 0; i < apart.size(); ++i) apart[i] -= of_the_other[i];
   const double prior = covariance(from, of_from, from, of_from) + covariance(to, of_to, to, of_to) -
                        2 * covariance(from, of_from, to, of_to);
-  const double variance = std::max(0.0, prior - dot(apart, solve(apart)));
+  const Estimate residual = process_.estimate(apart, prior);
   const double predicted = std::log(std::max(of_from.iteration_ms, 1e-9) / std::max(of_to.iteration_ms, 1e-9));
-  return {predicted + dot(apart, weights_), std::sqrt(variance)};
+  return {predicted + residual.mean, residual.sigma};
 }
 
 }  // namespace trimtab::coordinator

@@ -3,8 +3,8 @@
 // What measured plans say of plans that were not measured, beyond what calibration says of all: two plans that run most
 // operators in the same way share most of what the cost model gets wrong about them, and two that spend as much of
 // their time communicating share what calibration leaves open. A Gaussian process over the residuals log(measured /
-// calibrated prediction) whose covariance is the share of operators run alike plus that of the factors (Rasmussen and
-// Williams 2006, equations 2.23 and 2.24; sums of indicator kernels are positive semidefinite). Calibration has seen
+// calibrated prediction) whose covariance is the share of operators run alike plus that of the factors (sums of
+// indicator kernels are positive semidefinite). Calibration has seen
 // the same measurements, so that what it leaves open counts as open a little less than it is. Pure.
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include "schema/plan.hpp"
 #include "schema/prediction.hpp"
 #include "tuner/calibration.hpp"
+#include "tuning/search/gaussian_process.hpp"
 
 namespace trimtab::coordinator {
 
@@ -47,12 +48,11 @@ class Residuals {
   [[nodiscard]] double of_factors(const Prediction& a, const Prediction& b) const;
   // With each known one.
   [[nodiscard]] std::vector<double> covariances(const Plan& plan, const Prediction& prediction) const;
-  [[nodiscard]] std::vector<double> solve(std::vector<double> right) const;
+  [[nodiscard]] GaussianProcess process() const;
 
   std::vector<Residual> known_;
   tuner::Calibration calibration_;
-  std::vector<std::vector<double>> factor_;  // lower Cholesky factor of the known ones' covariance
-  std::vector<double> weights_;
+  GaussianProcess process_;
 };
 
 }  // namespace trimtab::coordinator

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -22,6 +22,7 @@
 #include "tuning/hardware/changed_hardware.hpp"
 #include "tuning/search/memory_boundary.hpp"
 #include "tuning/search/near_copies.hpp"
+#include "tuning/search/own_planning.hpp"
 #include "tuning/search/plan_likeness.hpp"
 #include "tuning/trial/comparison.hpp"
 
@@ -38,11 +39,11 @@ struct Setting {
 
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
-  const bool named = !task.initial_plan_json.empty();
+  const bool named = !task.initial.empty();
   if (!named) {
     plan = tuner::first_plan(model, cluster, task.knobs, task.target);
   } else {
-    TRIMTAB_TRY(plan, parse_plan(task.initial_plan_json, "the job's initial plan"));
+    TRIMTAB_TRY(plan, task.initial.needed("the job's initial plan"));
   }
   std::vector<std::string> broken = tuner::validate(plan, model, cluster);
   if (task.target.empty() && tuner::shares_sequences(plan)) {
@@ -65,11 +66,11 @@ Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Clus
 Result<Setting> read_setting(const SearchTask& task) {
   Setting setting;
   TRIMTAB_TRY(setting.model, parse_model(task.model_json, "the job's model"));
-  TRIMTAB_TRY(setting.cluster, parse_cluster(task.cluster_json, "the job's cluster"));
+  TRIMTAB_TRY(setting.cluster, task.cluster.needed("the job's cluster"));
   TRIMTAB_TRY(setting.initial, initial_plan(task, setting.model, setting.cluster));
   setting.incumbent = setting.initial;
-  if (!task.incumbent_json.empty()) {
-    TRIMTAB_TRY(setting.incumbent, parse_plan(task.incumbent_json, "the incumbent"));
+  if (!task.incumbent.empty()) {
+    TRIMTAB_TRY(setting.incumbent, task.incumbent.needed("the incumbent"));
   }
   return setting;
 }
@@ -107,7 +108,7 @@ constexpr double kPassNoise = 0.03;  // of what a rank spends in its passes in o
 Result<std::vector<tuner::Observation>> observations(const SearchTask& task, const tuner::CostModel& raw) {
   std::vector<tuner::Observation> all;
   for (const MeasuredPlan& measured : task.observations) {
-    TRIMTAB_TRY(Plan plan, parse_plan(measured.plan.json, "a measured plan"));
+    TRIMTAB_TRY(Plan plan, measured.plan.needed("a measured plan"));
     Prediction prediction = raw.evaluate(plan);
     auto peaks = stage_peaks(plan, measured.peak_bytes);
     auto passes = stage_passes(plan, measured.pass_ms);
@@ -137,15 +138,17 @@ std::vector<StepTerms> terms_of(const Prediction& prediction) {
   return terms;
 }
 
-// `words`: of the job's target, for those who see the plan later.
+// Of the job's target and its own knobs.
+std::string words_of(const Plan& plan, const Model& model, const std::string& target) {
+  return words_with_own(plan_words(plan, model, target), plan.own);
+}
+
+// `words`: for those who see the plan later.
 PricedPlan candidate(const Plan& plan, const std::string& words, const tuner::CostModel& raw,
                      const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
-  return {{to_json(plan, words), semantic_hash(plan)},
-          semantic_hash(layout_of(plan)),
-          predicted(raw.evaluate(plan), prediction),
-          to_json(prediction),
-          terms_of(prediction)};
+  return {PlanText(plan, words), semantic_hash(layout_of(plan)), predicted(raw.evaluate(plan), prediction),
+          to_json(prediction), terms_of(prediction)};
 }
 
 std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, const tuner::CostModel& calibrated) {
@@ -159,16 +162,12 @@ std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, con
   return all;
 }
 
-std::string timeline_json(const tuner::CostModel& cost_model, const Plan& plan) {
-  nlohmann::json events = nlohmann::json::array();
+api::Timeline timeline_of(const tuner::CostModel& cost_model, const Plan& plan) {
+  api::Timeline bars;
   for (const tuner::TimelineEvent& event : cost_model.timeline(plan)) {
-    events.push_back({{"stage", event.stage},
-                      {"kind", to_string(event.kind)},
-                      {"microbatch", event.microbatch},
-                      {"begin_ms", event.begin_ms},
-                      {"end_ms", event.end_ms}});
+    bars.push_back({event.stage, event.kind, event.microbatch, event.begin_ms, event.end_ms});
   }
-  return events.dump();
+  return bars;
 }
 
 Bytes fullest(const Prediction& prediction) {
@@ -205,7 +204,7 @@ Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const S
   Cluster cluster = setting.cluster;
   bool smaller = false;
   for (const TooBig& one : task.too_big) {
-    TRIMTAB_TRY(const Plan plan, parse_plan(one.plan_json, "a plan that ran out of memory"));
+    TRIMTAB_TRY(const Plan plan, one.plan.needed("a plan that ran out of memory"));
     const MemoryNeed too_big{fullest(calibrated.evaluate(plan)), one.peak_bytes};
     if (too_big.predicted <= 1) continue;
     const std::optional<MemoryNeed> ran = largest(all_that_ran, too_big.predicted);
@@ -221,7 +220,6 @@ Result<std::optional<Cluster>> cluster_to_search(const SearchTask& task, const S
   return smaller ? std::optional(std::move(cluster)) : std::nullopt;
 }
 
-constexpr double kLuck = 1.645;           // standard deviations: 95 %, one-sided
 constexpr double kMatters = 0.02;         // of a factor: less uncertainty leads to no other plan
 constexpr double kExtraTime = 0.2;        // of the time, for each search with other factors
 constexpr std::uint64_t kExtraShare = 3;  // of the evaluations, in each search with other factors
@@ -262,7 +260,7 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) 
   options.strategy = task.strategy.empty() ? usual_strategy(task.knobs) : task.strategy;
   options.seed = task.seed;
   options.max_evaluations = task.max_evaluations;
-  options.start = setting.incumbent;
+  options.start = without_own(setting.incumbent);
   options.plans = task.plans;
   options.distinct = kLeastDifference;
   options.excluded = task.excluded;
@@ -283,6 +281,14 @@ bool honoured(const SearchTask& task, const Setting& setting, Plan plan) {
   return tuner::validate(plan, setting.model, setting.cluster, task.knobs).empty();
 }
 
+// Own knobs have no price: what ran under other settings than the incumbent's teaches nothing of plans.
+std::vector<tuner::Observation> under(const OwnSettings& own, const std::vector<tuner::Observation>& seen) {
+  std::vector<tuner::Observation> alike;
+  std::ranges::copy_if(seen, std::back_inserter(alike),
+                       [&](const tuner::Observation& one) { return one.plan.own == own; });
+  return alike;
+}
+
 // The most promising first: the least time that each may take if it is lucky. As they were found where the incumbent,
 // which they are compared to, is not priced.
 void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCostModel& calibrated,
@@ -294,10 +300,7 @@ void rank(const Plan& incumbent, const Residuals& known, const tuner::NativeCost
     candidate.log_gain = gain.log_ratio;
     candidate.gain_sigma = gain.sigma;
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    const auto promise = [](const PricedPlan& one) { return one.log_gain + kLuck * one.gain_sigma; };
-    return promise(a.second) > promise(b.second);
-  });
+  std::ranges::stable_sort(found, std::greater(), [](const auto& one) { return promise(one.second); });
 }
 
 Status search(const SearchTask& task, const Setting& setting, const tuner::CostTable& table,
@@ -318,9 +321,11 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
     TRIMTAB_TRY(const tuner::SearchOutcome outcome,
                 tuner::search(tuner::NativeCostModel(table, possible), task.knobs, options));
     for (const RankedPlan& ranked : outcome.result.plans) {
-      if (!honoured(task, setting, ranked.plan)) continue;
-      PricedPlan one = candidate(ranked.plan, plan_words(ranked.plan, setting.model, task.target), raw, calibrated);
-      if (hashes.insert(one.plan.hash).second) found.emplace_back(ranked.plan, std::move(one));
+      Plan plan = ranked.plan;
+      plan.own = setting.incumbent.own;
+      if (!honoured(task, setting, plan)) continue;
+      PricedPlan one = candidate(plan, words_of(plan, setting.model, task.target), raw, calibrated);
+      if (hashes.insert(one.plan.hash).second) found.emplace_back(std::move(plan), std::move(one));
     }
     const bool first = reply.evaluations == 0;
     reply.evaluations += outcome.result.evaluations;
@@ -345,14 +350,15 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   const tuner::NativeCostModel raw(table);
   TRIMTAB_TRY(const std::vector<tuner::Observation> seen, observations(task, raw));
   TRIMTAB_TRY(const tuner::Calibration earlier, earlier_calibration(task));
-  const tuner::Calibration calibration = tuner::calibrate(table, seen, earlier);
+  const std::vector<tuner::Observation> alike = under(setting.incumbent.own, seen);
+  const tuner::Calibration calibration = tuner::calibrate(table, alike, earlier);
   const tuner::NativeCostModel calibrated(table, calibration);
-  const Residuals known(residuals(seen, calibrated), calibration);
+  const Residuals known(residuals(alike, calibrated), calibration);
   SearchReply reply;
   reply.costs_known = static_cast<std::int32_t>(costs.size());
   reply.costs_stale = stale;
   reply.calibration_json = tuner::to_json(calibration);
-  const auto words = [&](const Plan& plan) { return plan_words(plan, setting.model, task.target); };
+  const auto words = [&](const Plan& plan) { return words_of(plan, setting.model, task.target); };
   reply.initial = candidate(setting.initial, words(setting.initial), raw, calibrated);
   reply.incumbent = candidate(setting.incumbent, words(setting.incumbent), raw, calibrated);
   for (const tuner::Observation& one : seen) {
@@ -360,17 +366,18 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
         {semantic_hash(layout_of(one.plan)), predicted(one.prediction, calibrated.evaluate(one.plan))});
   }
   if (task.price_only) {
-    reply.initial_timeline_json = timeline_json(calibrated, setting.initial);
-    reply.incumbent_timeline_json = timeline_json(calibrated, setting.incumbent);
+    reply.initial_timeline = timeline_of(calibrated, setting.initial);
+    reply.incumbent_timeline = timeline_of(calibrated, setting.incumbent);
     return reply;
   }
-  TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, seen, calibrated));
+  TRIMTAB_TRY(const std::optional<Cluster> smaller, cluster_to_search(task, setting, alike, calibrated));
   if (!smaller) {
     TRIMTAB_TRY_STATUS(search(task, setting, table, raw, calibrated, known, limits, reply));
-    return reply;
+  } else {
+    TRIMTAB_TRY(const tuner::CostTable smaller_table, tuner::CostTable::build(setting.model, *smaller, costs, {true}));
+    TRIMTAB_TRY_STATUS(search(task, setting, smaller_table, raw, calibrated, known, limits, reply));
   }
-  TRIMTAB_TRY(const tuner::CostTable table_of_smaller, tuner::CostTable::build(setting.model, *smaller, costs, {true}));
-  TRIMTAB_TRY_STATUS(search(task, setting, table_of_smaller, raw, calibrated, known, limits, reply));
+  TRIMTAB_TRY_STATUS(add_own_plans(task, setting.incumbent, words(without_own(setting.incumbent)), reply.candidates));
   return reply;
 }
 
@@ -386,7 +393,7 @@ SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::f
   const auto spent = [&] {
     return budget > 0 ? static_cast<double>((clock.monotonic() - begin).count()) / budget : 0.0;
   };
-  auto result = plan_all(task, {stop, spent});
+  auto result = task.model_json.empty() ? plan_own_alone(task) : plan_all(task, {stop, spent});
   SearchReply reply;
   if (result.ok()) {
     reply = std::move(result).value();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "schema/api/timeline.hpp"
 #include "schema/cost.hpp"
 #include "schema/job.hpp"
 #include "schema/prediction.hpp"
@@ -17,12 +18,6 @@
 #include "tuning/hardware/link_changes.hpp"
 
 namespace trimtab::coordinator {
-
-struct PlanText {
-  std::string json;
-  std::string hash;  // semantic_hash
-  [[nodiscard]] bool empty() const { return json.empty(); }
-};
 
 // A plan that ran, for calibration.
 struct MeasuredPlan {
@@ -37,7 +32,7 @@ struct MeasuredPlan {
 
 // A plan that ran out of memory.
 struct TooBig {
-  std::string plan_json;
+  PlanText plan;
   double peak_bytes = 0;  // of the rank that held most; 0 = unknown
 };
 
@@ -48,14 +43,17 @@ struct Shift {
 };
 
 struct SearchTask {
-  std::string model_json;
-  std::string cluster_json;
+  std::string model_json;  // empty = nobody knows it: own knobs are tried alone
+  ClusterText cluster;
   std::vector<Cost> costs;  // filled in by who carries the task out
   Knobs knobs;
-  std::string target;             // plans that it runs alone (schema/target.hpp); empty = any
-  std::string strategy;           // empty = usual_strategy()
-  std::string initial_plan_json;  // empty = the usual guess
-  std::string incumbent_json;     // empty = the initial plan
+  std::vector<OwnKnob> own_knobs;
+  OwnSettings own_written;  // of their keys, as the job file has them
+  std::int32_t ranks = 1;
+  std::string target;    // plans that it runs alone (schema/target.hpp); empty = any
+  std::string strategy;  // empty = usual_strategy()
+  PlanText initial;      // empty = the usual guess
+  PlanText incumbent;    // empty = the initial plan
   std::vector<MeasuredPlan> observations;
   std::string calibration_json;                 // of earlier jobs: where learning from the observations begins
   Shift shift;                                  // what may have changed since
@@ -72,13 +70,14 @@ struct SearchTask {
 
 // Times are 0 where the plan is not priced: a cost of time is missing, by name in the prediction.
 struct Predicted {
-  double raw_ms = 0;  // without calibration
+  double raw_ms = 0;  // without calibration; 0 of own knobs, whose time is expected from trials alone
   double mean_ms = 0;
   double low_ms = 0;
   double high_ms = 0;
   bool feasible = true;
 
   [[nodiscard]] bool priced() const { return mean_ms > 0; }
+  [[nodiscard]] bool by_model() const { return priced() && raw_ms > 0; }
 };
 
 struct PricedPlan {
@@ -92,6 +91,13 @@ struct PricedPlan {
   double log_gain = 0;
   double gain_sigma = -1;
 };
+
+// Standard deviations that luck is worth: 95 %, one-sided.
+inline constexpr double kLuck = 1.645;
+// The logarithm of incumbent over candidate if the candidate is lucky. REQUIRES: gain_sigma is known.
+[[nodiscard]] inline double promise(const PricedPlan& one) {
+  return one.log_gain + kLuck * one.gain_sigma;
+}
 
 // A plan that was measured, as the model sees it by now.
 struct Observed {
@@ -109,9 +115,9 @@ struct SearchReply {
   std::string calibration_json;
   std::string explanation;
   std::int32_t costs_known = 0;
-  std::int32_t costs_stale = 0;         // of levels of links that have changed: taken as these were probed
-  std::string initial_timeline_json;    // price_only: a list of {stage, kind, microbatch, begin_ms, end_ms}
-  std::string incumbent_timeline_json;  // price_only
+  std::int32_t costs_stale = 0;      // of levels of links that have changed: taken as these were probed
+  api::Timeline initial_timeline;    // price_only
+  api::Timeline incumbent_timeline;  // price_only
   std::uint64_t evaluations = 0;
   double seconds = 0;
   std::string stopped;

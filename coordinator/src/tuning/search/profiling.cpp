@@ -1,6 +1,7 @@
 #include "tuning/search/profiling.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tuning/launch/commands.hpp"
@@ -11,12 +12,21 @@ namespace {
 // A batch of costs may arrive a little after the benchmark that measured it has ended.
 constexpr Nanoseconds kCostsGrace = std::chrono::seconds(10);
 
+// Of a benchmark whose process somebody, or the system for want of memory, has killed.
+constexpr std::int32_t kMostRepeats = 2;
+
 }  // namespace
 
 void Profiling::begin() {
+  // Requests are known by their numbers, and what was asked once is not asked again under the same one.
+  const std::int32_t done = known_.near.found.fingerprint.empty() ? 0 : known_.near.requests_done + known_.request_next;
   known_.requests.clear();
   known_.request_sizes.clear();
   known_.request_next = 0;
+  known_.request_repeats = 0;
+  benchmark_error_.clear();
+  known_.near = {};
+  known_.near.requests_done = done;
   costs_since_ = Nanoseconds{0};
   out_.act(CountCosts{});
 }
@@ -26,18 +36,21 @@ Profiling::Counted Profiling::take(const CostsCounted& counted) {
   if (!counted.error.empty()) return Counted::kFailed;
   known_.costs_missing = counted.missing;
   out_.changed = true;
-  const bool first = known_.requests.empty();
+  if (counted.near.probing) {
+    if (!known_.near.decided) probe(counted);
+    return Counted::kWait;
+  }
+  const bool first = known_.requests.empty() || (known_.near.decided && !known_.near.counted);
   if (first && known_.costs_wanted == 0) {
     known_.costs_reused = counted.known;
     known_.costs_wanted = counted.missing;
   }
+  if (!counted.near.found.fingerprint.empty()) take_over(counted);
   if (counted.missing == 0) return Counted::kDone;
   if (first) {
-    known_.requests = counted.requests;
-    known_.request_sizes = counted.request_sizes;
     out_.note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
                            " are to be measured");
-    next();
+    ask(counted);
     return Counted::kWait;
   }
   if (view_.now.monotonic - costs_since_ < kCostsGrace) return Counted::kWait;  // tick() asks again
@@ -47,6 +60,48 @@ Profiling::Counted Profiling::take(const CostsCounted& counted) {
   }
   out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
   return Counted::kDone;
+}
+
+// Behind those that were carried out.
+void Profiling::ask(const CostsCounted& counted) {
+  std::ranges::copy(counted.requests, std::back_inserter(known_.requests));
+  std::ranges::copy(counted.request_sizes, std::back_inserter(known_.request_sizes));
+  next();
+}
+
+// A few costs are measured first. Once they are known, or not waited for any more, costs are counted again.
+void Profiling::probe(const CostsCounted& counted) {
+  NearState& near = known_.near;
+  if (known_.requests.empty() && counted.near.probes_missing > 0) {
+    near.found = counted.near.found;
+    near.hardware = view_.state.hardware.costs_hardware;
+    near.probes = counted.near.probes_missing;
+    if (known_.costs_wanted == 0) {
+      known_.costs_reused = counted.known;
+      known_.costs_wanted = near.probes;
+    }
+    out_.note("phase", std::to_string(counted.known) + " costs are known, " + std::to_string(counted.missing) +
+                           " are not. Hardware of fingerprint " + near.found.fingerprint + " is near (" +
+                           near.found.differences + "): " + std::to_string(near.probes) +
+                           " costs are measured first, to see which of its costs hold");
+    return ask(counted);
+  }
+  const bool late = view_.now.monotonic - costs_since_ >= kCostsGrace;
+  if (counted.near.probes_missing > 0 && !late) return;  // tick() asks again
+  near.found = counted.near.found;
+  near.hardware = view_.state.hardware.costs_hardware;
+  near.decided = true;
+  out_.act(CountCosts{});
+}
+
+void Profiling::take_over(const CostsCounted& counted) {
+  NearState& near = known_.near;
+  if (near.counted) return;
+  near.counted = true;
+  near.taken_over = counted.near.taken_over;
+  near.findings = counted.near.findings;
+  if (near.probes > 0) known_.costs_wanted = near.probes + counted.missing;
+  out_.note("phase", describe(near));
 }
 
 bool Profiling::has_next() const {
@@ -66,10 +121,18 @@ void Profiling::next() {
 
 void Profiling::benchmarked(const CommandFinished& command) {
   if (!command.ok) {
-    benchmark_error_ = command.error;
+    if (benchmark_error_.empty()) benchmark_error_ = command.error;
+    killed_ = killed_ || command.killed;
     out_.note("warning", "a benchmark failed: " + command.error);
   }
   if (view_.state.is_outstanding(CommandKind::kBenchmark)) return;
+  if (std::exchange(killed_, false) && known_.request_repeats < kMostRepeats) {
+    ++known_.request_repeats;
+    out_.note("warning", "the benchmark was ended from outside and is run again (" +
+                             std::to_string(known_.request_repeats) + " of " + std::to_string(kMostRepeats) + ")");
+    return next();
+  }
+  known_.request_repeats = 0;
   ++known_.request_next;
   next();
 }

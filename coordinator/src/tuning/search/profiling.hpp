@@ -1,6 +1,7 @@
 #pragma once
 
 // Before the first search: which costs the job's plans need, and the benchmarks that measure those that nobody knows.
+// Where near hardware has them, a few are measured first, and what these say decides which of the others are.
 
 #include <cstdint>
 #include <string>
@@ -24,10 +25,12 @@ struct ProfilingState {
   std::vector<std::string> requests;  // what is left to measure, as documents
   std::vector<std::int32_t> request_sizes;
   std::int32_t request_next = 0;
+  std::int32_t request_repeats = 0;  // of that one, after its benchmark was killed; not stored: another counts anew
   std::int32_t costs_reused = 0;
   std::int32_t costs_wanted = 0;
   std::int32_t costs_missing = 0;
   std::int64_t profiling_ns = 0;
+  NearState near;
 };
 
 class Profiling {
@@ -52,6 +55,9 @@ class Profiling {
  private:
   [[nodiscard]] bool has_next() const;
   void next();
+  void ask(const CostsCounted& counted);
+  void probe(const CostsCounted& counted);
+  void take_over(const CostsCounted& counted);
 
   ProfilingState& known_;
   const View& view_;
@@ -59,7 +65,8 @@ class Profiling {
   Outcome& out_;
   Progress moved_;  // of the benchmark that runs
   std::string failure_;
-  std::string benchmark_error_;  // of the last benchmark that failed
+  std::string benchmark_error_;  // of the first benchmark that failed: what follows may only follow from it
+  bool killed_ = false;          // a benchmark of the request that runs was killed
   Nanoseconds costs_since_{0};   // when the last benchmark ended and its costs were not there yet
 };
 

@@ -25,12 +25,15 @@ Shift shift_of(const Drift& drift) {
 SearchTask search_task(const TuningState& state) {
   SearchTask task;
   task.model_json = state.model_json;
-  task.cluster_json = state.cluster_json;
+  task.cluster = state.cluster;
   task.knobs = state.job.knobs;
+  task.own_knobs = state.job.own_knobs;
+  task.own_written = written_settings(state.job);
+  task.ranks = state.world_size();
   task.target = state.job.target;
   task.strategy = state.job.strategy;
-  task.initial_plan_json = state.initial.empty() ? state.job.initial_plan_json : state.initial.json;
-  task.incumbent_json = state.incumbent.json;
+  task.initial = state.initial.empty() ? PlanText(state.job.initial_plan_json, "") : state.initial;
+  task.incumbent = state.incumbent;
   task.observations = state.observations;
   task.calibration_json = state.earlier_calibration_json;
   task.excluded = state.failed_hashes;
@@ -42,7 +45,7 @@ SearchTask search_task(const TuningState& state) {
   for (const Trial& trial : state.trials) {
     if (trial.id <= state.trials_before_resize) continue;
     if (state.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
-    if (trial.reason == FailureReason::kOutOfMemory) task.too_big.push_back({trial.plan.json, trial.peak_bytes});
+    if (trial.reason == FailureReason::kOutOfMemory) task.too_big.push_back({trial.plan, trial.peak_bytes});
   }
   // Near copies of what was measured take places in the list and are not tried.
   task.plans = static_cast<std::size_t>(std::max(state.job.trials.candidates, 1)) + 5 + state.observations.size();
@@ -50,12 +53,12 @@ SearchTask search_task(const TuningState& state) {
   return task;
 }
 
-SearchTask task_on(const TuningState& state, const std::string& cluster_json) {
+SearchTask task_on(const TuningState& state, const ClusterText& cluster) {
   SearchTask task = search_task(state);
-  task.cluster_json = cluster_json;
+  task.cluster = cluster;
   task.calibration_json = state.calibration_json;
-  task.initial_plan_json.clear();
-  task.incumbent_json.clear();
+  task.initial = {};
+  task.incumbent = {};
   task.observations.clear();
   task.excluded.clear();
   task.too_big.clear();
@@ -63,7 +66,7 @@ SearchTask task_on(const TuningState& state, const std::string& cluster_json) {
 }
 
 SearchTask spare_task(const TuningState& state) {
-  SearchTask task = task_on(state, state.elastic.spare.cluster_json);
+  SearchTask task = task_on(state, state.elastic.spare.cluster);
   task.slow_devices.clear();
   return task;
 }

@@ -14,7 +14,7 @@ struct TuningState;
 [[nodiscard]] SearchTask search_task(const TuningState& state);
 // About the job on other nodes: what trials have taught of one cluster's costs holds on another; plans that ran there
 // do not fit it.
-[[nodiscard]] SearchTask task_on(const TuningState& state, const std::string& cluster_json);
+[[nodiscard]] SearchTask task_on(const TuningState& state, const ClusterText& cluster);
 // About the job on one node fewer, whose cluster says how fast the devices are.
 [[nodiscard]] SearchTask spare_task(const TuningState& state);
 

@@ -5,6 +5,7 @@
 
 #include "base/numbers.hpp"
 #include "tuning/change/settling.hpp"
+#include "tuning/trial/racing.hpp"
 #include "tuning/view.hpp"
 
 namespace trimtab::coordinator {
@@ -12,16 +13,29 @@ namespace {
 
 constexpr std::int32_t kComparisons = 2;  // begun, at most
 constexpr double kLooksShare = 0.25;      // of what tuning may cost
+constexpr double kBlockShare = 0.25;      // of a launch's time, that a block of a restarted job takes at least
+constexpr double kMostSteps = 40;         // … but no more steps than that
 
-// The least that a trial of the plan costs: one pair of blocks and the way back.
+// What the steps of a pair of blocks cost at these paces. Those of a live job's incumbent are the job's own.
+double pair_steps_ms(const TuningState& state, double incumbent_ms, double candidate_ms) {
+  const double steps = state.job.trials.warmup_steps + block_steps(state);
+  return steps * (state.is_restarted() ? incumbent_ms + candidate_ms : std::max(0.0, candidate_ms - incumbent_ms));
+}
+
+// The least that a trial costs which can adopt the plan: A B B A, a change of plan in each pair, and the one after it.
+// A restarted job that saves when it is asked to end is itself the first block. Else that is a launch, too.
 double least_trial_ms(const TuningState& state, const PricedPlan& candidate) {
-  const TrialSettings& settings = state.job.trials;
-  const double steps = settings.warmup_steps + settings.measure_steps;
   const double incumbent_ms = state.incumbent_measured.mean_ms;
-  const double candidate_ms = candidate.predicted.mean_ms;
-  const double launches = state.stops.saves_at_stop ? 3 : 4;
-  if (state.is_restarted()) return launches * change_cost_ms(state) + steps * (incumbent_ms + candidate_ms);
-  return 2 * change_cost_ms(state) + steps * std::max(0.0, candidate_ms - incumbent_ms);
+  const bool is_apart = state.is_restarted() && !state.stops.saves_at_stop;
+  const double changes = kLeastPairs + 1 + (is_apart ? 1 : 0);
+  const double steps_ms = kLeastPairs * pair_steps_ms(state, incumbent_ms, candidate.predicted.mean_ms);
+  const double own_ms =
+      state.is_restarted() && !is_apart ? (state.job.trials.warmup_steps + block_steps(state)) * incumbent_ms : 0;
+  return changes * change_cost_ms(state) + steps_ms - own_ms;
+}
+
+double mean_ms(const Blocks& blocks, const TuningState& state) {
+  return summarize(blocks, state.noise).mean_ms;
 }
 
 // What the steps that are left will take each if the trial ends as it is hoped: its plan may be adopted, and what was
@@ -30,8 +44,7 @@ double pace_ms(const TuningState& state, const Interleaving* blocks) {
   const double incumbent_ms = state.incumbent_measured.mean_ms;
   if (!state.has_trial()) return incumbent_ms;
   const bool seen = blocks != nullptr && !blocks->second().empty() && !blocks->second().front().empty();
-  const double candidate_ms =
-      seen ? summarize(blocks->second(), state.noise).mean_ms : state.trials.back().predicted.mean_ms;
+  const double candidate_ms = seen ? mean_ms(blocks->second(), state) : state.trials.back().predicted.mean_ms;
   return candidate_ms > 0 ? std::min(incumbent_ms, candidate_ms) : incumbent_ms;
 }
 
@@ -67,6 +80,14 @@ std::string steps_and_has(const TuningState& state, std::int64_t needed) {
 
 }  // namespace
 
+std::int32_t block_steps(const TuningState& state) {
+  const std::int32_t asked = state.job.trials.measure_steps;
+  const double step_ms = state.incumbent_measured.mean_ms;
+  if (!state.is_restarted() || step_ms <= 0) return asked;
+  const double wanted = std::min(kMostSteps, std::ceil(kBlockShare * change_cost_ms(state) / step_ms));
+  return std::max(asked, static_cast<std::int32_t>(wanted));
+}
+
 double change_cost_ms(const TuningState& state) {
   return std::max(state.spent.dearest_change_ms, state.is_restarted() ? state.launch_ms : 0.0);
 }
@@ -76,8 +97,9 @@ std::string overhead_spent(const TuningState& state, const PricedPlan& candidate
   const double next = next_trial_ms(state, candidate);
   const double allowed = state.allowed_overhead_ms(hoped_pace_ms(state, candidate));
   if (used + next < allowed) return "";
-  return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) + ", and all may cost " +
-         format_ms(allowed) + ", " + format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
+  return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) +
+         " with the two pairs of blocks that adopting a plan takes, and all may cost " + format_ms(allowed) + ", " +
+         format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
 }
 
 std::string overhead_needed(const TuningState& state, const PricedPlan& candidate) {
@@ -107,8 +129,12 @@ double overhead_left_ms(const View& view, const Interleaving* blocks) {
 
 bool enough_overhead_for_pair(const TuningState& state, const Interleaving& blocks) {
   const auto pairs = static_cast<double>(std::max<std::size_t>(blocks.first().size(), 1));
-  const double pair_ms = state.trials.back().overhead_ms() / pairs + change_cost_ms(state);
-  return state.overhead_ms() + pair_ms <= state.allowed_overhead_ms(pace_ms(state, &blocks));
+  const double change_ms = change_cost_ms(state);
+  // The first pair of a restarted job may have had two launches. Each later one has one.
+  const double pair_ms = state.is_restarted() ? change_ms + pair_steps_ms(state, mean_ms(blocks.first(), state),
+                                                                          mean_ms(blocks.second(), state))
+                                              : state.trials.back().overhead_ms() / pairs;
+  return state.overhead_ms() + pair_ms + change_ms <= state.allowed_overhead_ms(pace_ms(state, &blocks));
 }
 
 bool enough_overhead_for_look(const TuningState& state) {
@@ -127,7 +153,7 @@ bool enough_walltime_for(std::int32_t pairs, const TuningState& state, const Mom
   double launch_ms = longest_switch_ms(state, 0);
   if (launch_ms <= 0) launch_ms = milliseconds(settings.deadline);
   const double blocks = 2.0 * pairs;
-  const double block_ms = (settings.warmup_steps + settings.measure_steps) * state.incumbent_measured.mean_ms;
+  const double block_ms = (settings.warmup_steps + block_steps(state)) * state.incumbent_measured.mean_ms;
   const double needed_ms = blocks * block_ms + (blocks + 1) * launch_ms;
   const double used_ms = milliseconds(now.wall) - static_cast<double>(state.begun_wall_ns) / 1e6;
   return milliseconds(state.job.walltime) - used_ms > needed_ms;
@@ -149,8 +175,9 @@ std::string no_comparison(const View& view) {
   const double other_ms = other.mean_ms;
   const double incumbent_ms = state.incumbent_measured.mean_ms;
   const double of_pair_ms = state.is_restarted() ? other_ms + incumbent_ms : std::max(0.0, other_ms - incumbent_ms);
+  const std::int64_t counted = state.job.trials.warmup_steps + block_steps(state);
   const double cost_ms =
-      static_cast<double>(kComparisonBlocks * of_block) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
+      static_cast<double>(kComparisonBlocks * counted) * of_pair_ms + (kComparisonBlocks + 1) * switch_ms;
   if (state.overhead_ms() + cost_ms <= state.allowed_overhead_ms()) return "";
   return "it would cost " + format_ms(cost_ms) + " beside the " + format_ms(state.overhead_ms()) +
          " spent on tuning so far, more than trials.overhead allows";

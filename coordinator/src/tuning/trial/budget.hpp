@@ -2,6 +2,7 @@
 
 // What trials, the comparison and looks may cost, and whether steps and time suffice for them. Pure.
 
+#include <cstdint>
 #include <string>
 
 #include "tuning/event.hpp"
@@ -16,6 +17,9 @@ struct View;
 // Blocks of either plan in the comparison at the end.
 inline constexpr std::int32_t kComparisonBlocks = 3;
 
+// Steps of a block that count: what the job asks for. Of a restarted job more where its steps are short beside a
+// launch, which costs the same whatever the block measures.
+[[nodiscard]] std::int32_t block_steps(const TuningState& state);
 // A change of plan, the incumbent's warm-up after it included.
 [[nodiscard]] double change_cost_ms(const TuningState& state);
 // What a job must be for a trial of the candidate, in words: so many steps, or another share. REQUIRES:
@@ -23,8 +27,9 @@ inline constexpr std::int32_t kComparisonBlocks = 3;
 [[nodiscard]] std::string overhead_needed(const TuningState& state, const PricedPlan& candidate);
 // The same where steps do not suffice.
 [[nodiscard]] std::string steps_needed_for_trial(const TuningState& state);
-// Why no more may be spent on trials; empty = the candidate's, if it costs as much as those before and at least one
-// pair of blocks, is within the share, also of the job's time when the candidate is adopted.
+// Why no more may be spent on trials; empty = the candidate's, if it costs as much as those before and at least the
+// pairs of blocks that an adoption takes (racing.hpp), is within the share, also of the job's time when the candidate
+// is adopted.
 [[nodiscard]] std::string overhead_spent(const TuningState& state, const PricedPlan& candidate);
 // What tuning may yet cost, the way back to the incumbent set aside, with a step's time for its warm-up. `blocks`: of
 // the trial or the comparison that goes on.

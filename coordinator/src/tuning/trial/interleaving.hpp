@@ -27,6 +27,7 @@ class Interleaving {
   [[nodiscard]] bool pairs_are_whole() const { return next_ > 0 && next_ % 2 == 0; }
   [[nodiscard]] std::int32_t block() const { return next_; }
   [[nodiscard]] std::int32_t blocks() const { return sizes_.blocks; }
+  [[nodiscard]] std::int32_t measure_steps() const { return sizes_.measure_steps; }
 
   // The plan that is next runs now. `changed`: ranks have just switched to it, so warm-up steps are left out.
   void begin_block(bool changed);

@@ -45,7 +45,7 @@ void Trying::take(const JobStep& step) {
   // What a trial's launch trains is thrown away.
   if (state.runs_trial()) return m_.running.learn_of_all(step.epoch);
   const bool is_new = state.losses.empty() || step.step > state.losses.back().step;
-  if (is_new && std::ssize(state.losses) < state.job.trials.loss_check_steps) {
+  if (is_new && std::ssize(state.losses) < std::min(state.job.trials.loss_check_steps, kLossesKept)) {
     state.losses.push_back({step.step, step.loss, step.samples});
   }
   m_.overhead.add_lost_steps(step.step);
@@ -199,7 +199,7 @@ Next Trying::begin_comparison() {
   ++m_.state.comparisons_begun;
   m_.out.changed = true;
   const TrialSettings& settings = m_.state.job.trials;
-  const BlockSizes sizes{kComparisonBlocks, settings.warmup_steps, settings.measure_steps};
+  const BlockSizes sizes{kComparisonBlocks, settings.warmup_steps, block_steps(m_.state)};
   m_.activity.become(Doing::kMeasuring, Measuring{Interleaving(sizes)});
   return next_block();
 }

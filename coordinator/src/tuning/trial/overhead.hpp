@@ -59,7 +59,6 @@ class Overhead {
   void blame_trial(bool for_lost_steps) { trial_lost_steps_ = for_lost_steps; }
   // Until the ranks are back on the incumbent.
   void leave_comparison(bool leaves) { leaves_comparison_ = leaves; }
-  [[nodiscard]] bool leaves_comparison() const { return leaves_comparison_; }
   // A launch on more nodes, or back from them, is under way.
   void begin_growth();
   // Nodes are gone for good: no trial has cost that time.

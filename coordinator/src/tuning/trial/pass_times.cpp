@@ -39,8 +39,7 @@ void PassTimes::tell(MeasuredPlan& plan) const {
   for (std::size_t i = 0; i < by_rank.size(); ++i) {
     if (ranks.steps_with_terms[i] > 0) by_rank[i] = by_rank[i] * (1.0 / ranks.steps_with_terms[i]);
   }
-  const auto of = parse_plan(plan.plan.json, "a measured plan");
-  if (of.ok()) plan.terms = stage_terms(*of, by_rank);
+  if (plan.plan.said() != nullptr) plan.terms = stage_terms(*plan.plan.said(), by_rank);
 }
 
 namespace {

@@ -13,25 +13,9 @@ constexpr double kUnknown = 1e9;
 constexpr double kLittleHope = 0.1;      // chance below which a trial is given up
 constexpr double kPriorDegrees = 2.0;    // weight of what the steps inside of blocks say, until pairs say more
 constexpr double kPriorInflation = 2.0;  // of variance: blocks share what single steps do not
-constexpr int kLeastPairs = 2;           // for an adoption: one block may have met a disturbance from end to end
 constexpr int kMostNewtonSteps = 60;
 constexpr double kExact = 1e-9;  // of a quantile
 constexpr double kPi = 3.14159265358979323846;
-
-// The share of Student's t below `t` >= 0, by Simpson's rule over the angle whose tangent is t / sqrt(degrees): the
-// integrand is a power of a cosine.
-double student_share(double t, double degrees) {
-  constexpr int kSlices = 400;
-  const double end = std::atan(t / std::sqrt(degrees));
-  const double width = end / kSlices;
-  double sum = 0;
-  for (int i = 0; i <= kSlices; ++i) {
-    const int weight = i == 0 || i == kSlices ? 1 : (i % 2 == 1 ? 4 : 2);
-    sum += weight * std::pow(std::cos(i * width), degrees - 1);
-  }
-  const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) / std::sqrt(kPi);
-  return 0.5 + scale * sum * width / 3;
-}
 
 double student_density(double t, double degrees) {
   const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) / std::sqrt(kPi * degrees);
@@ -88,6 +72,20 @@ int looks_of(int pairs) {
   int looks = 1;
   for (int at = 1; at < pairs; at = next_look(at)) ++looks;
   return looks;
+}
+
+// By Simpson's rule over the angle whose tangent is t / sqrt(degrees): the integrand is a power of a cosine.
+double student_share(double t, double degrees) {
+  constexpr int kSlices = 400;
+  const double end = std::atan(t / std::sqrt(degrees));
+  const double width = end / kSlices;
+  double sum = 0;
+  for (int i = 0; i <= kSlices; ++i) {
+    const int weight = i == 0 || i == kSlices ? 1 : (i % 2 == 1 ? 4 : 2);
+    sum += weight * std::pow(std::cos(i * width), degrees - 1);
+  }
+  const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) / std::sqrt(kPi);
+  return 0.5 + scale * sum * width / 3;
 }
 
 double student_quantile(double share, double degrees) {

@@ -18,6 +18,8 @@ namespace trimtab::coordinator {
 
 // One-sided, for a whole trial.
 inline constexpr double kErrorRate = 0.025;
+// For an adoption: one block may have met a disturbance from end to end.
+inline constexpr int kLeastPairs = 2;
 
 enum class RaceState {
   kOpen,      // the next pair may tell
@@ -49,6 +51,8 @@ struct Race {
 // Steps after which a change that costs `switch_ms` has paid, at the lower bound of the gain; 0 = never.
 [[nodiscard]] long break_even_steps(const Ratio& ratio, double incumbent_ms, double switch_ms);
 
+// The part of Student's t below `t`. REQUIRES: t >= 0, degrees > 0.
+[[nodiscard]] double student_share(double t, double degrees);
 // The quantile of Student's t, 0.5 <= share < 1, any positive degrees of freedom; within 1e-6 of its size.
 [[nodiscard]] double student_quantile(double share, double degrees);
 

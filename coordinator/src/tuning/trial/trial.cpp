@@ -6,7 +6,7 @@
 #include "base/numbers.hpp"
 #include "tuning/search/choice.hpp"
 #include "tuning/trial/budget.hpp"
-#include "tuning/trial/comparison.hpp"
+#include "tuning/trial/gains.hpp"
 #include "tuning/trial/trying.hpp"
 
 namespace trimtab::coordinator {
@@ -23,14 +23,12 @@ constexpr const char* kAllow =
     "'trimtab tune --allow-restarts', or allow_restarts = true in job.toml: the job is then stopped just after a "
     "checkpoint that it has written, and goes on from there";
 
-std::string words(const Ratio& ratio) {
-  return format_fixed(ratio.ratio, 2) + "x as fast (95 %: " + format_fixed(ratio.low, 2) + " to " +
-         format_fixed(ratio.high, 2) + ")";
-}
-
-std::string promise(const Trial& trial, const TuningState& state) {
-  return "predicted " + format_ms(trial.predicted.mean_ms) + " a step beside the incumbent's measured " +
-         format_ms(state.incumbent_measured.mean_ms);
+// What it may take beside the incumbent. Own knobs are not predicted: what trials have not shown may be either way.
+std::string promise(const Predicted& predicted, const TuningState& state) {
+  const std::string time =
+      predicted.by_model() ? "predicted " + format_ms(predicted.mean_ms)
+                           : "expected to take " + format_ms(predicted.low_ms) + " to " + format_ms(predicted.high_ms);
+  return time + " a step beside the incumbent's measured " + format_ms(state.incumbent_measured.mean_ms);
 }
 
 std::string payback(const Trial& trial) {
@@ -62,7 +60,8 @@ void Trying::pass_over(const PassedOver& copy) {
 }
 
 Next Trying::recommend(const PricedPlan* best) {
-  if (best != nullptr && best->predicted.mean_ms < worthwhile_ms(m_.state)) {
+  const bool may_be = best != nullptr && !m_.state.has_failed_in_trial(best->plan.hash);
+  if (may_be && best->predicted.mean_ms < worthwhile_ms(m_.state)) {
     m_.state.recommendation_json = best->plan.json;
     m_.out.note("result", "a faster plan is recommended: predicted " + format_ms(best->predicted.mean_ms) + " a step",
                 best->plan.json);
@@ -70,12 +69,19 @@ Next Trying::recommend(const PricedPlan* best) {
   return {Next::kFinishTrials, "mode recommend: the recommendation stands, nothing is tried"};
 }
 
-// A plan that may be faster and is not tried is named all the same, with what a trial of it needs.
+// A plan that may be faster and is not tried is named all the same, with what a trial of it needs. One whose trial has
+// failed is no recommendation, though nobody blames it.
 Next Trying::leave_untried(const PricedPlan& best, const std::string& why, const std::string& needed) {
+  if (m_.state.has_failed_in_trial(best.plan.hash)) {
+    m_.out.note("result",
+                "a plan whose trial failed is not tried again" +
+                    (needed.empty() ? "" : ". Another trial of it needs " + needed),
+                best.plan.json);
+    return {Next::kFinishTrials, why};
+  }
   m_.state.recommendation_json = best.plan.json;
   m_.out.note("result",
-              "a plan that may be faster is not tried: predicted " + format_ms(best.predicted.mean_ms) +
-                  " a step beside the incumbent's measured " + format_ms(m_.state.incumbent_measured.mean_ms) +
+              "a plan that may be faster is not tried: " + promise(best.predicted, m_.state) +
                   (needed.empty() ? "" : ". A trial of it needs " + needed),
               best.plan.json);
   return {Next::kFinishTrials, why};
@@ -141,7 +147,7 @@ void Trying::wait_no_longer() {
 
 Next Trying::begin_trial(const PricedPlan& plan) {
   const Trial& trial = m_.trials.begin(plan);
-  m_.out.note("trial", "trial " + std::to_string(trial.id) + ": " + promise(trial, m_.state));
+  m_.out.note("trial", "trial " + std::to_string(trial.id) + ": " + promise(trial.predicted, m_.state));
   if (m_.view.held()) {
     m_.state.trials.pop_back();
     m_.activity.become(Doing::kNothing);
@@ -177,7 +183,8 @@ Next Trying::go_on() {
 Next Trying::start_trial() {
   const TrialSettings& settings = m_.state.job.trials;
   const Trial& trial = m_.state.trials.back();
-  m_.out.decide("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id), promise(trial, m_.state));
+  m_.out.decide("try plan " + trial.plan.hash + " in trial " + std::to_string(trial.id),
+                promise(trial.predicted, m_.state));
   m_.learning.begin_trial();
   m_.overhead.blame_trial(false);
   m_.trials.start();
@@ -185,7 +192,7 @@ Next Trying::start_trial() {
   const std::int64_t of_pair = 2 * (settings.warmup_steps + settings.measure_steps);
   const bool is_long = m_.state.remaining_steps() >= kLong * kMostRoundsOfLong * settings.blocks * of_pair;
   const std::int32_t pairs = (is_long ? kMostRoundsOfLong : kMostRounds) * settings.blocks;
-  const BlockSizes sizes{pairs, settings.warmup_steps, settings.measure_steps};
+  const BlockSizes sizes{pairs, settings.warmup_steps, block_steps(m_.state)};
   m_.activity.become(Doing::kMeasuring, Measuring{Interleaving(sizes)});
   m_.out.changed = true;
   return next_block();
@@ -194,6 +201,8 @@ Next Trying::start_trial() {
 // After each pair of blocks.
 Next Trying::judge_race() {
   const Race race = look(blocks().first(), blocks().second(), m_.state.noise, race_rules(m_.state, blocks()));
+  keep_measured(blocks(), race.ratio, m_.state.noise, m_.state.trials.back());
+  m_.out.changed = true;
   if (race.state == RaceState::kFaster) return conclude_trial(race, FailureReason::kNone);
   if (race.state == RaceState::kSlower)
     return conclude_trial(race, race.ratio.ratio > 1 ? FailureReason::kGainTooSmall : FailureReason::kSlower);
@@ -213,9 +222,7 @@ Next Trying::conclude_trial(const Race& race, const Reason& reason) {
     return unbelievable(FailureReason::kClock, why);
   TuningState& state = m_.state;
   Trial& trial = state.trials.back();
-  trial.incumbent = summarize(measured.blocks.first(), state.noise);
-  trial.measured = summarize(measured.blocks.second(), state.noise);
-  trial.ratio = race.ratio;
+  keep_measured(measured.blocks, race.ratio, state.noise, trial);
   trial.reason = reason;
   m_.trials.set_state(TrialState::kMeasured);
   // A plan that was given up in its first block is known by that alone.

@@ -99,6 +99,13 @@ bool TrialRecords::was_tried(const std::string& plan_hash) const {
   return false;
 }
 
+bool TrialRecords::has_failed_in_trial(const std::string& plan_hash) const {
+  return std::ranges::any_of(trials, [&](const Trial& trial) {
+    const bool failed = trial.state == TrialState::kFailed && !(trial.reason == FailureReason::kWithdrawn);
+    return failed && trial.id > trials_before_drift && trial.plan.hash == plan_hash;
+  });
+}
+
 std::vector<Trial> forget_old_trials(TuningState& state) {
   drop_oldest(state.passed_over, kPassedOverKept);
   drop_oldest(state.failed_hashes, kFailedHashesKept);

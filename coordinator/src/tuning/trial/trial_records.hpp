@@ -147,6 +147,8 @@ struct TrialRecords {
   void begin_trials_anew(std::int64_t since_step = kNever);
   // A plan that failed through nobody's fault (a restart, a lost agent) may be tried once more.
   [[nodiscard]] bool was_tried(const std::string& plan_hash) const;
+  // Whoever was to blame. A trial that was never begun has not failed.
+  [[nodiscard]] bool has_failed_in_trial(const std::string& plan_hash) const;
 };
 
 // The trials that are forgotten, without their plans: for the database.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tuning/trial/comparison.hpp"
+#include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -122,13 +123,15 @@ void Trials::fail(const Reason& reason, const std::string& message, bool blame_c
   trial.state = TrialState::kFailed;
   trial.reason = reason;
   trial.message = message;
+  forget_if_doubtful(reason, trial);
   out_.decide("end trial " + std::to_string(trial.id), reason.text() + ": " + message);
   if (const auto peaks = peak_bytes_.find(trial.plan.hash);
       peaks != peak_bytes_.end() && reason == FailureReason::kOutOfMemory) {
     trial.peak_bytes = *std::max_element(peaks->second.begin(), peaks->second.end());
   }
   out_.changed = true;
-  out_.note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason.text() + "): " + message);
+  const std::string so_far = trial.measured.steps > 0 ? "; until then its plan was " + words(trial.ratio) : "";
+  out_.note("trial", "trial " + std::to_string(trial.id) + " failed (" + reason.text() + "): " + message + so_far);
   add_convergence(trial.id);
   if (blame_candidate) rule_out(trial.plan.hash, reason);
 }

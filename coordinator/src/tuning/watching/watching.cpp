@@ -232,7 +232,7 @@ void Watching::tell_silence() {
 void Watching::take(const JobStep& step) {
   TuningState& state = m_.state;
   const bool is_new = state.losses.empty() || step.step > state.losses.back().step;
-  if (is_new && std::ssize(state.losses) < state.job.trials.loss_check_steps) {
+  if (is_new && std::ssize(state.losses) < std::min(state.job.trials.loss_check_steps, kLossesKept)) {
     state.losses.push_back({step.step, step.loss, step.samples});
   }
   state.step = step.step;

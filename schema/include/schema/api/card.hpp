@@ -12,14 +12,12 @@
 #include <vector>
 
 #include "schema/api/fields.hpp"
+#include "schema/api/words.hpp"
 
 namespace trimtab::api {
 
 enum class CardVersion { k1 };
 [[nodiscard]] std::span<const std::string_view> words_of(CardVersion version);
-[[nodiscard]] inline std::string_view to_string(CardVersion version) {
-  return words_of(version)[static_cast<std::size_t>(version)];
-}
 
 enum class FindingName {
   kSlowRank,
@@ -33,9 +31,6 @@ enum class FindingName {
   kHealthy,
 };
 [[nodiscard]] std::span<const std::string_view> words_of(FindingName name);
-[[nodiscard]] inline std::string_view to_string(FindingName name) {
-  return words_of(name)[static_cast<std::size_t>(name)];
-}
 
 struct CardStepTime {
   double median = 0;
@@ -65,6 +60,19 @@ struct CardShares {
     visit("data", &CardShares::data, Presence::kAlways, "Waiting for the next batch.");
     visit("idle", &CardShares::idle, Presence::kAlways, "The device idles for another reason; 0 without a device.");
     visit("other", &CardShares::other, Presence::kAlways, "What is in none of the rest: logging, loss.item().");
+  }
+};
+
+// A kind of communication.
+struct CardCommunication {
+  std::string kind;
+  double exposed = 0;
+  double hidden = 0;
+
+  static constexpr void fields(auto&& visit) {
+    visit("kind", &CardCommunication::kind, Presence::kAlways, "\"all_reduce\", \"send_recv\", ...");
+    visit("exposed", &CardCommunication::exposed, Presence::kAlways, "Of a step's time.");
+    visit("hidden", &CardCommunication::hidden, Presence::kAlways, "Likewise: behind computation.");
   }
 };
 
@@ -104,6 +112,7 @@ struct CardFinding {
 struct Card {
   Word<CardVersion> schema = CardVersion::k1;
   std::string job;
+  std::string recorded_by;
   CardStepTime step_ms;
   std::int64_t ranks = 0;
   std::int64_t steps = 0;
@@ -112,6 +121,7 @@ struct Card {
   std::optional<double> mfu;
   std::optional<double> peak_flops;
   CardShares shares;
+  std::vector<CardCommunication> communication;
   CardMemory memory;
   std::vector<CardFinding> findings;
   std::vector<std::string> notes;
@@ -119,6 +129,8 @@ struct Card {
   static constexpr void fields(auto&& visit) {
     visit("schema", &Card::schema, Presence::kAlways, "");
     visit("job", &Card::job, Presence::kAlways, "");
+    visit("recorded_by", &Card::recorded_by, Presence::kIfAny,
+          "Another profiler, whose traces the card is of: \"PyTorch Profiler\" or \"Nsight Systems\".");
     visit("step_ms", &Card::step_ms, Presence::kAlways, "0: no step has been told.");
     visit("ranks", &Card::ranks, Presence::kAlways, "That told steps.");
     visit("steps", &Card::steps, Presence::kAlways, "That the card is of, warm-up left out.");
@@ -127,6 +139,8 @@ struct Card {
     visit("mfu", &Card::mfu, Presence::kIfAny, "6 x parameters x tokens/s over peak_flops.");
     visit("peak_flops", &Card::peak_flops, Presence::kIfAny, "Of all ranks' devices together, dense, by data sheet.");
     visit("shares", &Card::shares, Presence::kAlways, "Of a step's time.");
+    visit("communication", &Card::communication, Presence::kIfAny,
+          "What shares.exposed_communication is made of, the largest first. Of traces alone.");
     visit("memory", &Card::memory, Presence::kAlways, "Of the rank that has the least left.");
     visit("findings", &Card::findings, Presence::kAlways, "Best first. Never empty once there are steps enough.");
     visit("notes", &Card::notes, Presence::kAlways, "What is missing, or to be known.");

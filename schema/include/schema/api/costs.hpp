@@ -1,8 +1,10 @@
 #pragma once
 
-// The cost database as the API tells it (GET /v1/costs). Written only: who wants to read costs reads a database.
+// The cost database as the API tells it (GET /v1/costs), in pages: what follows one is asked for with after=NEXT.
+// Written only: who wants to read costs reads a database.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,10 +39,12 @@ struct CostSummary {
 struct Costs {
   std::string fingerprint;
   std::vector<CostSummary> costs;
+  std::optional<std::int64_t> next;
 
   static constexpr void fields(auto&& visit) {
     visit("fingerprint", &Costs::fingerprint, Presence::kAlways, "Hash.");
     visit("costs", &Costs::costs, Presence::kAlways, "");
+    visit("next", &Costs::next, Presence::kIfAny, "Missing: this is the last page.");
   }
 };
 
@@ -56,9 +60,11 @@ struct KnownFingerprint {
 
 struct Fingerprints {
   std::vector<KnownFingerprint> fingerprints;
+  std::optional<std::string> next;
 
   static constexpr void fields(auto&& visit) {
     visit("fingerprints", &Fingerprints::fingerprints, Presence::kAlways, "");
+    visit("next", &Fingerprints::next, Presence::kIfAny, "Missing: this is the last page.");
   }
 };
 

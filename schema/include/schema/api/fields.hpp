@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "base/result.hpp"
@@ -48,6 +49,18 @@ class Word {
  private:
   std::string text_;
 };
+
+// What a member is called in its document, for who takes a request apart to answer what is wrong with it.
+template <typename Document, typename Member>
+[[nodiscard]] constexpr std::string_view name_of(Member Document::*wanted) {
+  std::string_view found;
+  Document::fields([&](std::string_view name, auto member, const auto&...) {
+    if constexpr (std::is_same_v<decltype(member), Member Document::*>) {
+      if (member == wanted) found = name;
+    }
+  });
+  return found;
+}
 
 // Both are there for the documents that name themselves one, and no other: a linker finds a mistake.
 

@@ -60,6 +60,7 @@ struct JobSummary {
   std::optional<double> loss;
   double step_ms = 0;
   std::int64_t trials = 0;
+  std::optional<Gain> gain;
   Overhead overhead;
   std::string failure;
   std::string conclusion;
@@ -86,6 +87,7 @@ struct JobSummary {
     visit("loss", &JobSummary::loss, Presence::kUsual, "Of that step; null: no number.", Sign::kAny);
     visit("step_ms", &JobSummary::step_ms, Presence::kUsual, "Of that step.");
     visit("trials", &JobSummary::trials, Presence::kUsual, "That have begun.");
+    visit("gain", &JobSummary::gain, Presence::kIfAny, "What tuning has gained; missing: nothing was measured.");
     visit("overhead", &JobSummary::overhead, Presence::kUsual, "What tuning has cost beyond the incumbent's steps.");
     visit("failure", &JobSummary::failure, Presence::kUsual, "Why it failed, or is halted.");
     visit("conclusion", &JobSummary::conclusion, Presence::kUsual, "Why tuning ended.");

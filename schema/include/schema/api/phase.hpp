@@ -2,10 +2,11 @@
 
 // Where a job stands, and where a trial does: the one list of their names in documents and databases.
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
+
+#include "schema/api/words.hpp"
 
 namespace trimtab {
 
@@ -47,16 +48,6 @@ enum class TrialState { kProposed, kStaged, kWarming, kMeasuring, kMeasured, kFa
 [[nodiscard]] std::span<const std::string_view> words_of(Phase phase);
 [[nodiscard]] std::span<const std::string_view> words_of(Doing doing);
 [[nodiscard]] std::span<const std::string_view> words_of(TrialState state);
-
-[[nodiscard]] inline std::string_view to_string(Phase phase) {
-  return words_of(phase)[static_cast<std::size_t>(phase)];
-}
-[[nodiscard]] inline std::string_view to_string(Doing doing) {
-  return words_of(doing)[static_cast<std::size_t>(doing)];
-}
-[[nodiscard]] inline std::string_view to_string(TrialState state) {
-  return words_of(state)[static_cast<std::size_t>(state)];
-}
 
 // Nothing where no value has this name.
 [[nodiscard]] std::optional<Phase> phase_named(std::string_view name);

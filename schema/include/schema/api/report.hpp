@@ -16,16 +16,13 @@
 #include "schema/api/fields.hpp"
 #include "schema/api/job.hpp"
 #include "schema/api/phase.hpp"
+#include "schema/api/timeline.hpp"
 #include "schema/api/trial.hpp"
-#include "schema/timeline.hpp"
 
 namespace trimtab::api {
 
 enum class ReportVersion { k1 };
 [[nodiscard]] std::span<const std::string_view> words_of(ReportVersion version);
-[[nodiscard]] inline std::string_view to_string(ReportVersion version) {
-  return words_of(version)[static_cast<std::size_t>(version)];
-}
 
 struct Measured {
   static constexpr const char* kName = "measured";
@@ -162,6 +159,7 @@ struct Drift {
   bool by_look = false;
   std::string during;
   std::string what;
+  double confidence = 0;
   std::string stale;
   std::optional<std::int64_t> trials_before;
   std::optional<Ratio> gained_before;
@@ -174,6 +172,7 @@ struct Drift {
     visit("by_look", &Drift::by_look, Presence::kUsual, "Found by a look at the hardware: both times are equal.");
     visit("during", &Drift::during, Presence::kUsual, "\"trial 3\"; empty: the job trained.");
     visit("what", &Drift::what, Presence::kUsual, "What changed; empty: not known.");
+    visit("confidence", &Drift::confidence, Presence::kIfAny, "That all of `what` has changed; missing: not told.");
     visit("stale", &Drift::stale, Presence::kUsual, "Which costs that has made wrong.");
     visit("trials_before", &Drift::trials_before, Presence::kIfAny, "Trials up to here ran on the machine as it was.");
     visit("gained_before", &Drift::gained_before, Presence::kIfAny, "By the tuning that it ended.");
@@ -231,15 +230,51 @@ struct PredictionError {
   }
 };
 
+// What probes said of one class of near hardware's costs.
+struct NearFinding {
+  std::string of;
+  std::string verdict;
+  double factor = 1;
+  double doubt = 0;
+  std::int64_t probes = 0;
+
+  static constexpr void fields(auto&& visit) {
+    visit("of", &NearFinding::of, Presence::kUsual, "The class: \"computation\", \"links inside nodes\", ...");
+    visit("verdict", &NearFinding::verdict, Presence::kUsual,
+          "\"confirmed\" and \"scaled\" are taken over, \"refuted\" and \"unprobed\" were measured.");
+    visit("factor", &NearFinding::factor, Presence::kUsual, "Of the near hardware's costs.");
+    visit("doubt", &NearFinding::doubt, Presence::kUsual, "Standard deviation of the logarithm of each.");
+    visit("probes", &NearFinding::probes, Presence::kUsual, "Costs that were compared.");
+  }
+};
+
+struct TakenOver {
+  std::string from;
+  std::string differences;
+  std::int64_t costs = 0;
+  std::int64_t probes = 0;
+  std::vector<NearFinding> findings;
+
+  static constexpr void fields(auto&& visit) {
+    visit("from", &TakenOver::from, Presence::kUsual, "The near hardware's fingerprint.");
+    visit("differences", &TakenOver::differences, Presence::kUsual, "Of the job's hardware from it.");
+    visit("costs", &TakenOver::costs, Presence::kUsual, "That plans need and nobody has measured here.");
+    visit("probes", &TakenOver::probes, Presence::kUsual, "Costs that were measured first, to see which hold.");
+    visit("findings", &TakenOver::findings, Presence::kUsual, "");
+  }
+};
+
 struct Profiled {
   std::int64_t costs_measured = 0;
   std::int64_t costs_reused = 0;
+  std::int64_t costs_taken_over = 0;
   std::int64_t costs_missing = 0;
   double seconds = 0;
 
   static constexpr void fields(auto&& visit) {
     visit("costs_measured", &Profiled::costs_measured, Presence::kUsual, "");
     visit("costs_reused", &Profiled::costs_reused, Presence::kUsual, "The database had them.");
+    visit("costs_taken_over", &Profiled::costs_taken_over, Presence::kIfAny, "Of near hardware: not measured here.");
     visit("costs_missing", &Profiled::costs_missing, Presence::kUsual, "Nobody could measure them.");
     visit("seconds", &Profiled::seconds, Presence::kUsual, "");
   }
@@ -309,42 +344,6 @@ struct MeasuredStep {
   }
 };
 
-struct TimelineBar {
-  static constexpr const char* kName = "timeline_bar";
-  std::int64_t stage = -1;
-  Word<TimelineKind> kind;
-  std::int64_t microbatch = -1;
-  double begin_ms = 0;
-  double end_ms = 0;
-
-  static constexpr void fields(auto&& visit) {
-    visit("stage", &TimelineBar::stage, Presence::kAlways, "", Sign::kAny);
-    visit("kind", &TimelineBar::kind, Presence::kAlways, "");
-    visit("microbatch", &TimelineBar::microbatch, Presence::kUsual, "-1: of all.", Sign::kAny);
-    visit("begin_ms", &TimelineBar::begin_ms, Presence::kUsual, "", Sign::kAny);
-    visit("end_ms", &TimelineBar::end_ms, Presence::kUsual, "", Sign::kAny);
-  }
-};
-
-using Timeline = std::vector<TimelineBar>;
-
-// Pictures of one step. Those that nobody has made are missing.
-struct Timelines {
-  std::string adopted_hash;
-  std::optional<Timeline> initial;
-  std::optional<Timeline> initial_measured;
-  std::optional<Timeline> adopted;
-  std::optional<Timeline> adopted_measured;
-
-  static constexpr void fields(auto&& visit) {
-    visit("adopted_hash", &Timelines::adopted_hash, Presence::kIfAny, "Of the plan that `adopted` is of.");
-    visit("initial", &Timelines::initial, Presence::kIfAny, "As predicted.");
-    visit("initial_measured", &Timelines::initial_measured, Presence::kIfAny, "Empty: not recorded.");
-    visit("adopted", &Timelines::adopted, Presence::kIfAny, "As predicted.");
-    visit("adopted_measured", &Timelines::adopted_measured, Presence::kIfAny, "Empty: not recorded.");
-  }
-};
-
 struct Report {
   Word<ReportVersion> schema;
   std::string job;
@@ -355,6 +354,7 @@ struct Report {
   std::optional<MeasuredPlan> adopted;
   std::optional<Ratio> speedup;
   bool compared = true;
+  std::optional<Gain> gain;
   std::optional<Ratio> retuned;
   std::optional<LossCheck> loss;
   std::vector<ReportTrial> trials;
@@ -362,6 +362,7 @@ struct Report {
   std::vector<NotTried> not_tried;
   PredictionError prediction_error;
   std::optional<Profiled> profiled;
+  std::optional<TakenOver> taken_over;
   std::optional<double> seconds;
   std::optional<double> tuning_seconds;
   std::string conclusion;
@@ -389,7 +390,10 @@ struct Report {
     visit("initial", &Report::initial, Presence::kAlways, "");
     visit("adopted", &Report::adopted, Presence::kAlways, "");
     visit("speedup", &Report::speedup, Presence::kAlways, "Initial over adopted, measured in turn in one run.");
-    visit("compared", &Report::compared, Presence::kUsual, "False: they were not measured in turn.");
+    visit("compared", &Report::compared, Presence::kUsual,
+          "False: they were not measured in turn at the end, and `speedup` is what trials measured, or 1.");
+    visit("gain", &Report::gain, Presence::kUsual,
+          "What the latest tuning has gained, whatever ended it; null: nothing was measured.");
     visit("retuned", &Report::retuned, Presence::kUsual,
           "By plans adopted since the last of `drifts`, over the plan before it; null: none.");
     visit("loss", &Report::loss, Presence::kUsual, "The job's losses beside those of an untuned run.");
@@ -398,6 +402,7 @@ struct Report {
     visit("not_tried", &Report::not_tried, Presence::kUsual, "Offered by the search, but too like a measured plan.");
     visit("prediction_error", &Report::prediction_error, Presence::kUsual, "Mean, as a share of what was measured.");
     visit("profiled", &Report::profiled, Presence::kAlways, "");
+    visit("taken_over", &Report::taken_over, Presence::kIfAny, "Costs of near hardware; absent: none.");
     visit("seconds", &Report::seconds, Presence::kAlways, "Of the whole run.");
     visit("tuning_seconds", &Report::tuning_seconds, Presence::kUsual, "Until tuning was over.");
     visit("conclusion", &Report::conclusion, Presence::kUsual, "Why tuning ended.");

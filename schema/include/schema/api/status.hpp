@@ -49,6 +49,7 @@ struct ClusterStatus {
   std::string release;
   std::int64_t protocol_version = 0;
   double uptime_s = 0;
+  std::optional<std::string> storage_failure;
   std::vector<Node> nodes;
   std::vector<JobSummary> jobs;
 
@@ -56,6 +57,8 @@ struct ClusterStatus {
     visit("release", &ClusterStatus::release, Presence::kAlways, "");
     visit("protocol_version", &ClusterStatus::protocol_version, Presence::kUsual, "The newest that it speaks.");
     visit("uptime_s", &ClusterStatus::uptime_s, Presence::kUsual, "");
+    visit("storage_failure", &ClusterStatus::storage_failure, Presence::kIfAny,
+          "Why nothing can be stored now, and what to do.");
     visit("nodes", &ClusterStatus::nodes, Presence::kNeeded, "");
     visit("jobs", &ClusterStatus::jobs, Presence::kNeeded, "");
   }

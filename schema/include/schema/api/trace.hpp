@@ -11,14 +11,12 @@
 #include <vector>
 
 #include "schema/api/fields.hpp"
+#include "schema/api/words.hpp"
 
 namespace trimtab::api {
 
 enum class TraceState { kRunning, kDone };
 [[nodiscard]] std::span<const std::string_view> words_of(TraceState state);
-[[nodiscard]] inline std::string_view to_string(TraceState state) {
-  return words_of(state)[static_cast<std::size_t>(state)];
-}
 
 struct TracedRank {
   std::uint64_t rank = 0;

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,30 @@ struct Ratio {
     visit("ratio", &Ratio::ratio, Presence::kAlways, "Above 1 the second plan is faster.");
     visit("low", &Ratio::low, Presence::kAlways, "");
     visit("high", &Ratio::high, Presence::kAlways, "");
+  }
+};
+
+// How a gain is known.
+enum class GainBy {
+  kComparison,    // both plans in turn, at the end of tuning
+  kTrials,        // those that adopted plans: each ran its plan in turn with the one before
+  kTrialNotKept,  // one that measured a ratio, and whose plan the job does not keep
+};
+[[nodiscard]] std::span<const std::string_view> words_of(GainBy by);
+
+// What tuning has gained, however it ended: the plan that it ended with over the one that it began from.
+struct Gain : Ratio {
+  static constexpr const char* kName = "gain";
+  Word<GainBy> by;
+  std::vector<std::int64_t> trials;
+  std::optional<std::int64_t> until_step;
+
+  static constexpr void fields(auto&& visit) {
+    Ratio::fields(visit);
+    visit("by", &Gain::by, Presence::kAlways, "How it was measured. What is not kept is of the trial alone.");
+    visit("trials", &Gain::trials, Presence::kUsual,
+          "Those that measured it, their ratios multiplied; none: at the end.");
+    visit("until_step", &Gain::until_step, Presence::kIfAny, "It is of the machine as it was until then.");
   }
 };
 

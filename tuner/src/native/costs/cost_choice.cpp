@@ -10,6 +10,8 @@ namespace {
 
 using Kind = CostSource::Kind;
 
+constexpr double kMillion = 1e6;
+
 // Where nobody says what was computed beside it, the transfer is taken to be its own.
 bool is_transfer_alone(const CostSource& source) {
   const bool slowed = source.beside == CostSource::Beside::kComputation;
@@ -27,6 +29,7 @@ enum class Order : std::uint8_t {
   kTraining,
   kDisturbedTraining,
   kImported,
+  kTakenOver,
   kBeside,
   kUnclear,
   kEstimated,
@@ -34,17 +37,21 @@ enum class Order : std::uint8_t {
 
 Order order_of(const CostSource& source) {
   if (source.kind == Kind::kBenchmark) return source.disturbed ? Order::kDisturbedBenchmark : Order::kBenchmark;
-  if (source.kind == Kind::kImported) return Order::kImported;
   if (source.kind == Kind::kEstimated) return Order::kEstimated;
+  if (source.kind == Kind::kTakenOver) return Order::kTakenOver;
   if (condition_unknown(source) || source.waiting) return Order::kUnclear;
+  const bool beside_others = seen_in_training(source) && !is_alone(source);
+  if (source.kind == Kind::kImported) return beside_others ? Order::kBeside : Order::kImported;
   if (!is_alone(source)) return Order::kBeside;
   return source.disturbed ? Order::kDisturbedTraining : Order::kTraining;
 }
 
-// What crosses links, however it was run: the library's own choices together, as often as it made them.
+// What crosses links, however it was run: the library's own choices together, as often as it made them. Links carry
+// bytes, whatever their type.
 CostKey as_chosen_by_library(CostKey key) {
   key = canonical(std::move(key));
   if (key.kind != CostKind::kCollective && key.kind != CostKind::kPointToPoint) return key;
+  key.dtype.clear();
   key.algorithm.clear();
   key.protocol.clear();
   key.channels = 0;
@@ -74,7 +81,14 @@ ChosenCost first_of(const CostKey& key, const BySource& sources) {
   const auto place = [](const CostSource& source) { return std::pair(order_of(source), !says_alone(source)); };
   const auto best =
       std::ranges::min_element(sources, [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
-  return {key, best->second, best->first};
+  ChosenCost chosen{key, best->second, best->first};
+  chosen.factor = best->first.times_ppm / kMillion;
+  chosen.log_sigma = best->first.doubt_ppm / kMillion;
+  return chosen;
+}
+
+bool is_benchmark(const CostSource& source) {
+  return source.kind == Kind::kBenchmark || source.kind == Kind::kTakenOver;
 }
 
 // Training that may correct, of several the one that is said to have been alone, then the one with most values.
@@ -103,7 +117,7 @@ std::vector<ChosenCost> choose_costs(const std::vector<Cost>& costs) {
     ChosenCost first = first_of(key, sources);
     if (can_be_corrected(key.kind)) {
       Evidence& of = curves[curve_of(key)];
-      if (first.source.kind == Kind::kBenchmark) of.benchmark[size_of(key)] = first;
+      if (is_benchmark(first.source)) of.benchmark[size_of(key)] = first;
       if (const auto* seen = evidence(sources)) of.training[size_of(key)] = {key, seen->second, seen->first};
     }
     chosen.emplace(key, std::move(first));
@@ -127,7 +141,7 @@ std::vector<Cost> one_cost_each(const std::vector<Cost>& costs) {
 bool is_known(const ChosenCost& cost) {
   const Order order = order_of(cost.source);
   if (order == Order::kTraining) return cost.statistics.count() >= kEnoughValues;
-  return order <= Order::kDisturbedBenchmark || order == Order::kImported;
+  return order <= Order::kDisturbedBenchmark || order == Order::kImported || order == Order::kTakenOver;
 }
 
 std::map<std::string, double> training_corrections(const std::vector<ChosenCost>& chosen) {
@@ -147,9 +161,10 @@ std::map<std::string, double> training_corrections(const std::vector<ChosenCost>
 
 std::string rests_on(const ChosenCost& cost) {
   std::string text = describe(cost.source);
-  if (cost.factor == 1) return text;
+  const double by_training = cost.factor / (cost.source.times_ppm / kMillion);
+  if (by_training == 1) return text;
   std::array<char, 64> number{};
-  std::snprintf(number.data(), number.size(), "; times %.3f (± %.0f %%) by training", cost.factor,
+  std::snprintf(number.data(), number.size(), "; times %.3f (± %.0f %%) by training", by_training,
                 196 * cost.log_sigma);
   text += number.data();
   if (!cost.corrected_by) return text;

@@ -364,9 +364,9 @@ UpdatePace update_pace(const CostTable::Tables& tables, const Measured& measured
   double ms = 0;
   double bytes = 0;
   for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
-    const Statistics& optimizer = measured.at(tables.group_names[g]).optimizer;
+    const MeasuredUpdate& optimizer = measured.at(tables.group_names[g]).optimizer;
     if (optimizer.empty()) continue;
-    ms += optimizer.mean() * kMsPerNs;
+    ms += optimizer.ms().mean;
     bytes += static_cast<double>(tables.operator_of(static_cast<std::int32_t>(g)).parameter_bytes);
   }
   if (bytes > 0) pace.ms_per_byte = ms / bytes;
@@ -386,14 +386,13 @@ void fill_parameters(const Measured& measured, bool allow_estimates, CostTable::
     const MeasuredOperator& of = measured.at(tables.group_names[g]);
     Value update;
     if (!of.optimizer.empty()) {
-      update = tuner::measured(of.optimizer, kMsPerNs);
+      update = of.optimizer.ms();
     } else if (allow_estimates) {
       const Operator& op = tables.operator_of(static_cast<std::int32_t>(g));
       update = estimated_update(model, op, pace, forward_of_one_sample(of));
     }
     tables.optimizer_of_group.push_back(update);
-    const Statistics& on_host = of.host_optimizer;
-    tables.host_optimizer_of_group.push_back(on_host.empty() ? Value{} : tuner::measured(on_host, kMsPerNs));
+    tables.host_optimizer_of_group.push_back(of.host_optimizer.empty() ? Value{} : of.host_optimizer.ms());
   }
   tables.gradient_factor = model.gradient_bytes_per_parameter_byte;
   tables.optimizer_factor = model.optimizer_bytes_per_parameter_byte;

@@ -38,20 +38,29 @@ Value measured(const ChosenCost& cost, double unit) {
   constexpr double kOfUnknownCondition = 0.30;  // waiting, or others' work, may be a part of it
   constexpr double kOfEstimate = 0.20;          // as of what estimates make of other sizes
   Value value = measured(cost.statistics, unit);
-  const bool seen_in_training = cost.source.kind == CostSource::Kind::kTraining;
-  const bool by_median = seen_in_training || cost.source.disturbed;
+  const bool in_training = seen_in_training(cost.source);
+  const bool by_median = in_training || cost.source.disturbed;
   if (by_median) value.mean = cost.statistics.median() * unit;
   double more = cost.log_sigma;
-  if (seen_in_training) more = root_of_squares(more, kSystematic);
+  if (in_training) more = root_of_squares(more, kSystematic);
   if (cost.source.disturbed) more = root_of_squares(more, kOfDisturbed);
   if (cost.source.kind == CostSource::Kind::kEstimated) more = root_of_squares(more, kOfEstimate);
-  if (condition_unknown(cost.source) || (seen_in_training && cost.source.waiting)) {
+  if (condition_unknown(cost.source) || (in_training && cost.source.waiting)) {
     more = root_of_squares(more, kOfUnknownCondition);
   }
   value.error = root_of_squares(value.error, more * value.mean) * cost.factor;
   value.mean *= cost.factor;
   value.spread *= cost.factor;
   return value;
+}
+
+void MeasuredUpdate::add(const ChosenCost& cost) {
+  if (cost.source.kind != CostSource::Kind::kTakenOver) return here.merge(cost.statistics);
+  taken_over = measured(cost, kMsPerNs);
+}
+
+Value MeasuredUpdate::ms() const {
+  return here.empty() ? taken_over : measured(here, kMsPerNs);
 }
 
 Curve::Curve(const std::map<std::int64_t, Value>& points) {
@@ -139,7 +148,7 @@ std::map<std::string, MeasuredOperator> measured_operators(const Model& model, c
     if (found == operators.end() || !fits || cost.statistics.empty()) continue;
     if (key.kind == CostKind::kOptimizerStep) {
       const bool on_host = key.placement == "host";
-      (on_host ? found->second.host_optimizer : found->second.optimizer).merge(cost.statistics);
+      (on_host ? found->second.host_optimizer : found->second.optimizer).add(cost);
     }
     if (key.kind > CostKind::kOperatorBackwardReserveBytes) continue;
     const std::string sharding = key.sharding.empty() ? "default" : key.sharding;

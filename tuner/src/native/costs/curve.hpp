@@ -83,12 +83,22 @@ struct OperatorCurves {
   [[nodiscard]] const Curve& operator[](OperatorPart part) const { return of_part[static_cast<std::size_t>(part)]; }
 };
 
+// An update of parameters: what was measured here, else what is taken over.
+struct MeasuredUpdate {
+  Statistics here;
+  Value taken_over;
+
+  void add(const ChosenCost& cost);
+  [[nodiscard]] bool empty() const { return here.empty() && taken_over.quality == Quality::kMissing; }
+  [[nodiscard]] Value ms() const;
+};
+
 // One cost key's.
 struct MeasuredOperator {
   std::map<std::pair<std::int32_t, bool>, OperatorCurves> at;              // (tp, alternate)
   std::map<std::pair<std::int32_t, std::string>, OperatorCurves> sharing;  // sequences: (tp, sharding)
-  Statistics optimizer;
-  Statistics host_optimizer;  // of an update on the host
+  MeasuredUpdate optimizer;
+  MeasuredUpdate host_optimizer;  // of an update on the host
 
   // nullptr where nothing was measured.
   [[nodiscard]] const OperatorCurves* find(std::int32_t tp, bool alternate) const {

@@ -24,7 +24,8 @@ double relative_error(const ChosenCost& cost) {
   if (values.mean() <= 0) return 0;
   // Of a median, of normal values.
   const double error = values.count() > 1 ? 1.2533 * values.standard_error() / values.mean() : kOfOneValue;
-  return std::max(std::isfinite(error) ? error : kOfOneValue, cost.source.disturbed ? kOfDisturbed : 0.0);
+  const double seen = std::max(std::isfinite(error) ? error : kOfOneValue, cost.source.disturbed ? kOfDisturbed : 0.0);
+  return root_of_squares(seen, cost.log_sigma);
 }
 
 double log_distance(std::int64_t a, std::int64_t b) {
@@ -32,22 +33,25 @@ double log_distance(std::int64_t a, std::int64_t b) {
       std::log(static_cast<double>(std::max<std::int64_t>(a, 1)) / static_cast<double>(std::max<std::int64_t>(b, 1))));
 }
 
+double median_of(const ChosenCost& cost) {
+  return cost.statistics.median() * cost.factor;
+}
+
 // The benchmark's median at a size, between its points linear; within a rounding beyond them in proportion.
 std::optional<std::pair<double, const ChosenCost*>> benchmark_at(const std::map<std::int64_t, ChosenCost>& points,
                                                                  std::int64_t size) {
   if (points.empty()) return std::nullopt;
   const auto above = points.lower_bound(size);
-  if (above != points.end() && above->first == size)
-    return std::pair(above->second.statistics.median(), &above->second);
+  if (above != points.end() && above->first == size) return std::pair(median_of(above->second), &above->second);
   if (above == points.begin() || above == points.end()) {
     const auto& [edge, cost] = above == points.begin() ? *points.begin() : *points.rbegin();
     if (edge <= 0 || log_distance(edge, size) > std::log(kRounding)) return std::nullopt;
-    return std::pair(cost.statistics.median() * static_cast<double>(size) / static_cast<double>(edge), &cost);
+    return std::pair(median_of(cost) * static_cast<double>(size) / static_cast<double>(edge), &cost);
   }
   const auto below = std::prev(above);
   const double share = static_cast<double>(size - below->first) / static_cast<double>(above->first - below->first);
-  const double low = below->second.statistics.median();
-  const double high = above->second.statistics.median();
+  const double low = median_of(below->second);
+  const double high = median_of(above->second);
   return std::pair(low + share * (high - low), share < 0.5 ? &below->second : &above->second);
 }
 
@@ -72,8 +76,9 @@ const std::pair<const std::int64_t, Ratio>* nearest(const std::map<std::int64_t,
 }
 
 void correct(ChosenCost cost, const Ratio& ratio, double more_sigma, std::vector<ChosenCost>& into) {
-  cost.factor = std::exp(ratio.weight * ratio.log);
-  cost.log_sigma = root_of_squares(std::sqrt(ratio.weight) * ratio.sigma, more_sigma);
+  const double left = (1 - ratio.weight) * cost.log_sigma;  // of the doubt about what is taken over
+  cost.factor *= std::exp(ratio.weight * ratio.log);
+  cost.log_sigma = root_of_squares(std::sqrt(ratio.weight) * ratio.sigma, root_of_squares(more_sigma, left));
   cost.corrected_by = ratio.taught_by;
   into.push_back(std::move(cost));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "base/text_parts.hpp"
 #include "plan/candidate.hpp"
 #include "search/strategy.hpp"
 #include "strategies/aceso/balance.hpp"
@@ -204,10 +205,8 @@ class Alleviation {
   [[nodiscard]] bool iteration_spent() const { return run_.evaluator().evaluations() >= iteration_limit_; }
   void record(const Scored& from, const Scored& to, Path path) {
     const Load load = load_of(run_.evaluator(), from.candidate);
-    std::string taken;
-    for (const SearchHop& hop : path) taken += (taken.empty() ? "" : ", ") + hop.primitive;
     SearchStep step = step_of(run_, from.candidate.stages.size(), bottleneck_text(load, load.ranking.front()),
-                              std::move(taken), from.score, to.score);
+                              joined(path, ", ", &SearchHop::primitive), from.score, to.score);
     step.hops = std::move(path);
     run_.step(std::move(step));
   }

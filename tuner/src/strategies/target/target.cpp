@@ -32,6 +32,7 @@ struct Draft {
   std::vector<LayerChoice> choices;  // of each layer
   Split ends;                        // of what stands before and behind the layers
   bool mlp_alone = false;            // the mlp of every layer is recomputed, and nothing else
+  std::int32_t every = 0;            // each so manieth layer of a stage is recomputed; 0 = the choices are not so made
 };
 
 // Takes a draft; false where no more are wanted. Drafts are offered one by one: of a long model all of them together
@@ -57,7 +58,9 @@ class TargetSearch {
   StrategyEnd search() {
     for (std::int32_t stages = std::max(space_.stages_min, 1); stages <= space_.stages_max; ++stages) {
       if (space_.devices % stages != 0 || stages > layer_count()) continue;
-      for (const std::int32_t microbatch : space_.microbatches) try_shapes(stages, microbatch);
+      for (const std::int32_t microbatch : space_.microbatches) {
+        if (fills(stages, microbatch)) try_shapes(stages, microbatch);
+      }
     }
     std::stable_sort(shapes_.begin(), shapes_.end(),
                      [](const ScoredDraft& a, const ScoredDraft& b) { return a.score.better_than(b.score); });
@@ -70,8 +73,14 @@ class TargetSearch {
   [[nodiscard]] std::int32_t layer_count() const { return static_cast<std::int32_t>(parts_.layers.size()); }
 
   [[nodiscard]] bool honours(const Split& split, std::int32_t stages) const {
+    const bool alone = split.dp > 1 && split.sharded == ShardedLevel::kNone;
+    if (limits_.replicas_alone && alone && stages > 1) return false;
     const bool deep = split.sharded == ShardedLevel::kGradients || split.sharded == ShardedLevel::kParameters;
     return limits_.levels_with_pipeline || stages == 1 || !deep;
+  }
+
+  [[nodiscard]] bool fills(std::int32_t stages, std::int32_t microbatch) const {
+    return !limits_.full_pipeline || stages == 1 || run_.model().global_batch / microbatch >= stages;
   }
 
   // Every split of the job, with every way to recompute the same in all stages; the best of them is kept.
@@ -96,11 +105,19 @@ class TargetSearch {
   // The same plan with more recomputed: more and more first layers of each stage up to all, and the mlps alone.
   bool offer_recomputed(const Draft& draft, const Offer& offer) const {
     if (!space_.knobs.recompute || limits_.recompute == Reach::kNone) return true;
+    const ShardedLevel level = draft.ends.sharded;
+    const bool deep = level == ShardedLevel::kGradients || level == ShardedLevel::kParameters;
+    if (limits_.recompute_sharded && !deep) return true;
     const std::int32_t most = *std::max_element(draft.layers.begin(), draft.layers.end());
     const bool partly = limits_.recompute == Reach::kLayer || limits_.recompute_first;
-    for (std::int32_t first = partly ? 1 : most; first <= most; ++first) {
+    for (std::int32_t first = 1; partly && first <= most; ++first) {
       Draft other = draft;
       recompute_first(first, other);
+      if (!offer(std::move(other))) return false;
+    }
+    for (std::int32_t every = 1; !partly && every <= (limits_.recompute_nth ? most : 1); ++every) {
+      Draft other = draft;
+      recompute_every(every, other);
       if (!offer(std::move(other))) return false;
     }
     if (!limits_.recompute_mlp) return true;
@@ -113,6 +130,14 @@ class TargetSearch {
     std::size_t layer = 0;
     for (const std::int32_t count : draft.layers) {
       for (std::int32_t i = 0; i < count; ++i) draft.choices[layer++].recompute = i < first;
+    }
+  }
+
+  static void recompute_every(std::int32_t every, Draft& draft) {
+    draft.every = every;
+    std::size_t layer = 0;
+    for (const std::int32_t count : draft.layers) {
+      for (std::int32_t i = 1; i <= count; ++i) draft.choices[layer++].recompute = i % every == 0;
     }
   }
 
@@ -161,6 +186,7 @@ class TargetSearch {
 
   static Draft with_recompute(Draft draft, std::int32_t first) {
     draft.mlp_alone = false;
+    draft.every = 0;
     recompute_first(first, draft);
     return draft;
   }
@@ -174,7 +200,8 @@ class TargetSearch {
         Draft moved = draft;
         --moved.layers[from];
         ++moved.layers[to];
-        if (limits_.recompute != Reach::kLayer && !moved.mlp_alone) recompute_first(first, moved);
+        if (moved.every > 0) recompute_every(moved.every, moved);
+        if (limits_.recompute != Reach::kLayer && !moved.mlp_alone && moved.every == 0) recompute_first(first, moved);
         if (!offer(std::move(moved))) return false;
       }
     }

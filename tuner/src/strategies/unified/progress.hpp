@@ -33,10 +33,6 @@ class Progress {
     std::optional<Candidate> now = candidate_of(run_.shortlist().plans().front(), run_.space());
     if (now) record(what, before, std::move(*now));
   }
-  // After a part that has left its own trace.
-  void remember_best() {
-    if (!run_.shortlist().empty()) best_ = candidate_of(run_.shortlist().plans().front(), run_.space());
-  }
 
   template <typename Part>
   void traced(const char* what, Part&& part) {

@@ -1,0 +1,55 @@
+#include "framework.hpp"
+
+#include "base/check.hpp"
+
+namespace trimtab::estimates {
+
+// hidden_bytes: two norms (read, write), two residual sums (read twice, write) are 10 elements of two bytes. With
+// dropout a mask of one byte is written in each sum. A norm and the sum before it in one kernel save two elements.
+// ffn_bytes: silu and product in one kernel read two and write one; as two kernels read and write five.
+// accumulated_bytes: nanotron/optim/gradient_accumulator.py adds 16 bits to 32. PyTorch reads twice and writes.
+// heads_bytes: a rotation in one kernel reads and writes once; in PyTorch's own operators about four times.
+FrameworkTraits traits_of(Framework framework) {
+  switch (framework) {
+    case Framework::kMegatron:
+      return {.host = HostWork::kFused,
+              .hidden_bytes = 20,
+              .ffn_bytes = 6,
+              .heads_bytes = 4,
+              .loss_bytes = 16,
+              .newest_attention = true};
+    case Framework::kMegatron2021:
+      return {.host = HostWork::kFused,
+              .hidden_bytes = 22,
+              .ffn_bytes = 4,
+              .heads_bytes = 0,
+              .accumulated_bytes = 6,
+              .loss_bytes = 24,
+              .scatters_gradients = false};
+    case Framework::kNanotron:
+      return {.host = HostWork::kEager,
+              .hidden_bytes = 20,
+              .ffn_bytes = 10,
+              .heads_bytes = 4,
+              .accumulated_bytes = 10,
+              .loss_bytes = 30,
+              .overlaps_own_share = true};
+    case Framework::kFsdp:
+      return {.host = HostWork::kEager, .hidden_bytes = 24, .ffn_bytes = 10, .heads_bytes = 8, .loss_bytes = 30};
+    case Framework::kCompiledFsdp:
+      return {.host = HostWork::kCompiled, .hidden_bytes = 16, .ffn_bytes = 6, .heads_bytes = 4, .loss_bytes = 20};
+    case Framework::kDeepSpeed:
+      return {.host = HostWork::kEager, .hidden_bytes = 24, .ffn_bytes = 10, .heads_bytes = 16, .loss_bytes = 30};
+    case Framework::kMaxText:
+      return {.host = HostWork::kCompiled,
+              .hidden_bytes = 16,
+              .ffn_bytes = 6,
+              .heads_bytes = 4,
+              .loss_bytes = 16,
+              .newest_attention = true};
+  }
+  TRIMTAB_ASSERT(false, "a framework of the list");
+  return {};
+}
+
+}  // namespace trimtab::estimates

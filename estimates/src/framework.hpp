@@ -1,0 +1,33 @@
+#pragma once
+
+// What follows from whose code runs a plan: which kernels are fused, what the host does for each layer, how gradients
+// and parameters are communicated. Facts of the frameworks' sources. Kept bytes of activations are in
+// stored_activations.hpp.
+
+#include "estimates/uniform_plan.hpp"
+
+namespace trimtab::estimates {
+
+enum class HostWork : std::uint8_t { kEager, kFused, kCompiled };
+
+struct FrameworkTraits {
+  HostWork host = HostWork::kEager;
+  // Bytes that kernels which only move memory read and write in a forward pass, for each token and, in turn, element of
+  // the hidden size, of ffn and of the queries and keys (16-bit elements).
+  double hidden_bytes = 20;
+  double ffn_bytes = 6;
+  double heads_bytes = 4;
+  // Of a parameter, when a microbatch's gradient is added to those before it by a kernel of its own. Fused into the
+  // product it is part of that.
+  double accumulated_bytes = 0;
+  double loss_bytes = 20;  // for each token and element of the vocabulary, forward and backward
+  // Tensor-parallel communication beside products: with those of the rank's own share of the input alone, and not
+  // behind row-parallel products (nanotron/parallel/tensor_parallel/functional.py). Else in pieces, beside all of them.
+  bool overlaps_own_share = false;
+  bool newest_attention = false;   // cuDNN's or FlashAttention-3's kernels on Hopper and later
+  bool scatters_gradients = true;  // of sharded states: reduce-scatter, else all-reduce
+};
+
+[[nodiscard]] FrameworkTraits traits_of(Framework framework);
+
+}  // namespace trimtab::estimates

@@ -1,0 +1,159 @@
+#include "layer_time.hpp"
+
+#include <algorithm>
+
+namespace trimtab::estimates {
+
+LayerTimes::LayerTimes(const Machine& machine, const ModelShape& shape, const UniformPlan& plan,
+                       const Constants& constants)
+    : shape_(shape),
+      plan_(plan),
+      constants_(constants),
+      traits_(traits_of(plan.framework)),
+      kernels_(machine.gpu, constants, traits_.newest_attention && !plan.flash2),
+      collectives_(machine, constants),
+      tokens_(static_cast<double>(plan.microbatch) * shape.sequence / plan.context) {}
+
+double LayerTimes::linear(double in, double out, bool backward, Precision precision) const {
+  // Eight bits: what comes in is read in 16 and written in 8, as it is and transposed.
+  const double cast = precision == Precision::kFloat8 ? kernels_.moved(4 * tokens_ * (backward ? out : in)) : 0;
+  if (!backward) return cast + kernels_.product(tokens_, in, out, precision);
+  return cast + kernels_.product(tokens_, out, in, precision) + kernels_.product(in, tokens_, out, precision);
+}
+
+// A column-parallel product, behind a gather. Beside the gather a rank's own share of the tokens is computed, and then
+// the rest, where communication overlaps with that share alone.
+double LayerTimes::gathered_linear(double in, double out, bool backward) const {
+  const bool parted = traits_.overlaps_own_share && plan_.overlaps_tensor && plan_.sequence_parallel;
+  if (backward || !parted) return linear(in, out, backward, plan_.precision);
+  const double own = tokens_ / plan_.tensor;
+  return kernels_.product(own, in, out, plan_.precision) + kernels_.product(tokens_ - own, in, out, plan_.precision);
+}
+
+double LayerTimes::products(bool backward) const {
+  const double queries = static_cast<double>(shape_.heads) * shape_.head_dim / plan_.tensor;
+  const double keys = std::max<double>(static_cast<double>(shape_.kv_heads) / plan_.tensor, 1) * shape_.head_dim;
+  const double ffn = static_cast<double>(shape_.ffn) / plan_.tensor;
+  return gathered_linear(shape_.hidden, queries + 2 * keys, backward) +
+         linear(queries, shape_.hidden, backward, plan_.precision) +
+         gathered_linear(shape_.hidden, ffn * (shape_.gated ? 2 : 1), backward) +
+         linear(ffn, shape_.hidden, backward, plan_.precision);
+}
+
+double LayerTimes::attention(bool backward) const {
+  const double heads = static_cast<double>(shape_.heads) / plan_.tensor;
+  const double queries = static_cast<double>(shape_.sequence) / plan_.context;
+  const double one = plan_.fused_attention
+                         ? kernels_.fused_attention(heads, shape_.head_dim, queries, shape_.sequence, backward)
+                         : kernels_.plain_attention(heads, shape_.head_dim, queries, shape_.sequence, backward);
+  return plan_.microbatch * one;
+}
+
+// With sequence parallelism an all-gather before and a reduce-scatter behind attention and mlp, else an all-reduce
+// behind them (forward) and before them (backward). Backward gathers the inputs of the first matrices once more.
+double LayerTimes::tensor_communication(bool backward, double products) const {
+  if (plan_.tensor <= 1) return 0;
+  const Group group = collectives_.group(plan_.tensor, 1);
+  const double bytes = tokens_ * shape_.hidden * 2;
+  const double gather = collectives_.all_gather(group, bytes);
+  double all = 2 * collectives_.all_reduce(group, bytes);
+  if (plan_.sequence_parallel) all = (backward ? 6 : 4) * gather;
+  if (!plan_.overlaps_tensor) return all;
+  const double hidden = traits_.overlaps_own_share ? std::min(all / 2, products / plan_.tensor)
+                                                   : std::min(all, products) * constants_.hidden_tensor;
+  return all - hidden * (1 - constants_.overlap_loss);
+}
+
+// Keys and values go around the ring while attention to those of before is computed.
+double LayerTimes::context_communication(bool backward, double attention) const {
+  if (plan_.context <= 1) return 0;
+  const double keys = 2.0 * std::max<double>(static_cast<double>(shape_.kv_heads) / plan_.tensor, 1) * shape_.head_dim;
+  const double bytes = tokens_ * keys * 2 * (backward ? 2 : 1);
+  const double steps = plan_.context - 1;
+  const double one = collectives_.transfer(plan_.tensor * plan_.context > 8 ? plan_.tensor * 4.0 : plan_.tensor, bytes);
+  const double beside = attention * steps / plan_.context * constants_.hidden_share;
+  return std::max(steps * one - beside, steps * constants_.collective_latency_s);
+}
+
+LayerTimes::Parts LayerTimes::parts(bool backward) const {
+  Parts parts;
+  parts.products = products(backward);
+  parts.attention = attention(backward);
+  const double shared = plan_.sequence_parallel ? plan_.tensor : 1;
+  const double queries = static_cast<double>(shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim / plan_.tensor;
+  const double ffn = static_cast<double>(shape_.ffn) / plan_.tensor * (shape_.gated ? 1 : 2.0 / 3);
+  double times = backward ? 1.5 : 1;  // gradients come in beside the values that were kept
+  switch (traits_.host) {
+    case HostWork::kEager:
+      times *= constants_.eager_moved;
+      break;
+    case HostWork::kFused:
+      times *= constants_.fused_moved;
+      break;
+    case HostWork::kCompiled:
+      times *= constants_.compiled_moved;
+      break;
+  }
+  const double hidden = tokens_ * shape_.hidden * traits_.hidden_bytes / shared;
+  const double activated = tokens_ * ffn * traits_.ffn_bytes;
+  parts.activations = kernels_.moved(times * (hidden * 0.4 + activated));
+  parts.moved = kernels_.moved(times * (hidden + activated + tokens_ * queries * traits_.heads_bytes));
+  parts.tensor = tensor_communication(backward, parts.products);
+  parts.context = context_communication(backward, parts.attention);
+  return parts;
+}
+
+LayerTime LayerTimes::layer() const {
+  const Parts forward = parts(false);
+  const Parts backward = parts(true);
+  LayerTime time;
+  time.forward = {forward.products + forward.attention + forward.moved, forward.tensor, forward.context};
+  time.backward = {backward.products + backward.attention + backward.moved, backward.tensor, backward.context};
+  PassTime& again = time.recomputed;
+  switch (plan_.recomputed) {
+    case Recomputed::kNothing:
+      break;
+    case Recomputed::kAttentionCore:
+      again.computed = forward.attention;
+      break;
+    case Recomputed::kActivations:
+      again.computed = forward.activations;
+      break;
+    case Recomputed::kHalfOfProducts:
+      again = {forward.products / 2 + forward.moved, forward.tensor / 2, 0};
+      break;
+    case Recomputed::kLayer:
+      again = time.forward;
+      break;
+  }
+  again = again * plan_.recomputed_share;
+  return time;
+}
+
+LayerTime LayerTimes::head() const {
+  const double columns = static_cast<double>(shape_.vocabulary) / plan_.tensor;
+  const double loss = kernels_.moved(tokens_ * columns * traits_.loss_bytes / 2);
+  LayerTime time;
+  // The head is in no reduced precision.
+  time.forward.computed = linear(shape_.hidden, columns, false, Precision::kBfloat16) + loss;
+  time.backward.computed = linear(shape_.hidden, columns, true, Precision::kBfloat16) + loss;
+  if (plan_.tensor > 1) {
+    const Group group = collectives_.group(plan_.tensor, 1);
+    const double gather = collectives_.all_gather(group, tokens_ * shape_.hidden * 2);
+    time.forward.tensor = gather + 3 * collectives_.all_reduce(group, tokens_ * 4);
+    time.backward.tensor = gather;
+  }
+  return time;
+}
+
+LayerTime LayerTimes::embedding() const {
+  LayerTime time;
+  time.forward.computed = kernels_.moved(tokens_ * shape_.hidden * 4);
+  time.backward.computed = kernels_.moved(tokens_ * shape_.hidden * 8);
+  if (plan_.tensor > 1) {
+    time.forward.tensor = collectives_.all_gather(collectives_.group(plan_.tensor, 1), tokens_ * shape_.hidden * 2);
+  }
+  return time;
+}
+
+}  // namespace trimtab::estimates

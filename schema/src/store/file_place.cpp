@@ -1,0 +1,74 @@
+#include "store/file_place.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "schema/durable_file.hpp"
+
+namespace trimtab {
+
+namespace {
+
+std::string log_of(const std::string& path) {
+  return path + "-wal";
+}
+
+bool is_empty(const std::string& path) {
+  struct stat seen {};
+  return stat(path.c_str(), &seen) == 0 && seen.st_size == 0;
+}
+
+}  // namespace
+
+std::optional<FileIdentity> identity_of(const std::string& path) {
+  struct stat seen {};
+  if (stat(path.c_str(), &seen) != 0) return std::nullopt;
+  return FileIdentity{seen.st_dev, seen.st_ino};
+}
+
+FilePlace::FilePlace(const std::string& path)
+    : path_(path), file_(identity_of(path)), log_(identity_of(log_of(path))) {}
+
+FilePlace::State FilePlace::look() const {
+  const auto file = identity_of(path_);
+  if (!file) return State::kRemoved;
+  if (file != file_) return State::kReplaced;
+  const auto log = identity_of(log_of(path_));
+  if (log == log_) return State::kKept;
+  return !log || is_empty(log_of(path_)) ? State::kLogRemoved : State::kLogReplaced;
+}
+
+void FilePlace::take_log_away() const {
+  if (!log_ || identity_of(log_of(path_)) != log_) return;
+  for (const char* beside : {"-wal", "-shm"}) std::remove((path_ + beside).c_str());
+}
+
+std::string rescued_of(const std::string& path) {
+  return path + ".rescued";
+}
+
+Status take_rescued(const std::string& path) {
+  const std::string rescued = rescued_of(path);
+  if (!identity_of(rescued) || identity_of(path)) return {};
+  for (const char* beside : {"-wal", "-shm", "-journal"}) std::remove((path + beside).c_str());
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  if (std::rename(rescued.c_str(), path.c_str()) == 0 && reaches_disk(directory)) return {};
+  return unavailable("cannot rename " + rescued + " to " + path + ": " + std::strerror(errno));
+}
+
+Status change_places(const std::string& path) {
+  std::string aside = path + ".damaged";
+  for (int number = 2; identity_of(aside); ++number) aside = path + ".damaged-" + std::to_string(number);
+  const std::string rescued = rescued_of(path);
+  const bool moved = reaches_disk(rescued + ".tmp") && std::rename((rescued + ".tmp").c_str(), rescued.c_str()) == 0 &&
+                     std::rename(path.c_str(), aside.c_str()) == 0;
+  if (moved) return take_rescued(path);
+  return unavailable(path + " is damaged, and what can be read of it cannot be brought to safety: " +
+                     std::strerror(errno) + ". Check the disk and its free space, then try again");
+}
+
+}  // namespace trimtab

@@ -1,0 +1,223 @@
+#include "store/salvage.hpp"
+
+#include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "documents/json_document.hpp"
+#include "store/database_open.hpp"
+#include "store/row_checksum.hpp"
+
+namespace trimtab {
+
+namespace {
+
+constexpr std::size_t kMostText = 1024;
+constexpr const char* kSetApart = "set_apart";
+constexpr const char* kTables =
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::vector<std::string> texts(SQLite::Database& connection, const std::string& sql, const std::string& argument = "") {
+  SQLite::Statement statement(connection, sql);
+  if (!argument.empty()) statement.bind(1, argument);
+  std::vector<std::string> all;
+  while (statement.executeStep()) all.push_back(statement.getColumn(0).getString());
+  return all;
+}
+
+const CheckedTable* checked_of(const Migrations& migrations, const std::string& table) {
+  const auto found = std::ranges::find(migrations.checked, table, &CheckedTable::name);
+  return found == migrations.checked.end() ? nullptr : &*found;
+}
+
+std::string wrong_checksums(SQLite::Database& connection, const CheckedTable& table) {
+  const std::string wrong = "SELECT COUNT(*) FROM " + table.name + " NOT INDEXED WHERE checksum IS NOT row_checksum(" +
+                            list(table.columns) + ")";
+  const std::int64_t count = connection.execAndGet(wrong).getInt64();
+  if (count == 0) return "";
+  return std::to_string(count) + (count == 1 ? " row" : " rows") + " of " + table.name + " without their checksum";
+}
+
+std::string value_text(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return std::to_string(*real);
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "NULL" : "'" + text->substr(0, kMostText) + "'";
+}
+
+std::string row_text(const Row& row) {
+  std::string text;
+  for (const Value& value : row) text += (text.empty() ? "" : ", ") + value_text(value);
+  return valid_text(text.substr(0, kMostText));
+}
+
+class TableCopy {
+ public:
+  TableCopy(SQLite::Database& from, SQLite::Database& to, const Migrations& migrations, std::string table)
+      : from_(from),
+        to_(to),
+        table_(std::move(table)),
+        checked_(checked_of(migrations, table_)),
+        columns_(texts(to, "SELECT name FROM pragma_table_xinfo(?) ORDER BY cid", table_)),
+        has_key_(!texts(to, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", table_).empty()),
+        insert_(to, "INSERT OR IGNORE INTO " + table_ + " (" + list(columns_) + ") VALUES (?" +
+                        repeated(", ?", columns_.size() - 1) + ")"),
+        note_(to, "INSERT INTO set_apart (place, reason, row_text) VALUES (?, ?, ?)") {}
+
+  // From the front as far as it goes, then from the back: a page that cannot be read hides none but its own rows.
+  void run() {
+    std::string failure = read(false);
+    if (failure.empty()) return;
+    note("", failure);
+    if (has_key_) (void)read(true);
+  }
+
+ private:
+  static std::string repeated(const std::string& text, std::size_t times) {
+    std::string all;
+    for (std::size_t i = 0; i < times; ++i) all += text;
+    return all;
+  }
+
+  // What ended it before the last row.
+  std::string read(bool backwards) {
+    try {
+      from_.exec(backwards ? "PRAGMA reverse_unordered_selects = ON" : "PRAGMA reverse_unordered_selects = OFF");
+      SQLite::Statement rows(from_, "SELECT " + list(columns_) + " FROM " + table_ + " NOT INDEXED");
+      while (rows.executeStep()) take(values_of(rows));
+      return "";
+    } catch (const SQLite::Exception& failure) {
+      return failure.what();
+    }
+  }
+
+  void take(const Row& row) {
+    if (!is_whole(row)) return note(row_text(row), "its checksum is wrong");
+    // What the steps have put there is in the place of what the file has.
+    if (!std::exchange(begun_, true) && table_ != kSetApart) to_.exec("DELETE FROM " + table_);
+    int index = 0;
+    for (const Value& value : row) bind(insert_, ++index, value);
+    try {
+      insert_.exec();
+    } catch (const SQLite::Exception& failure) {
+      if ((failure.getErrorCode() & 0xff) != SQLITE_CONSTRAINT) throw Unwritable{failure};
+      note(row_text(row), failure.what());
+    }
+    insert_.reset();
+  }
+
+  [[nodiscard]] bool is_whole(const Row& row) const {
+    if (checked_ == nullptr) return true;
+    Row values;
+    for (const std::string& column : checked_->columns) values.push_back(row[place_of(column)]);
+    return row[place_of("checksum")] == Value(row_checksum(values));
+  }
+
+  [[nodiscard]] std::size_t place_of(const std::string& column) const {
+    return static_cast<std::size_t>(std::ranges::find(columns_, column) - columns_.begin());
+  }
+
+  // A row that cannot be read from the front is found again from the back.
+  void note(const std::string& row, const std::string& reason) {
+    if (!row.empty() && std::ranges::find(noted_, row) != noted_.end()) return;
+    noted_.push_back(row);
+    note_.bind(1, table_);
+    note_.bind(2, valid_text(reason));
+    note_.bind(3, row);
+    note_.exec();
+    note_.reset();
+  }
+
+ public:
+  // Of `to`, and not of the damaged file.
+  struct Unwritable {
+    SQLite::Exception failure;
+  };
+
+ private:
+  SQLite::Database& from_;
+  SQLite::Database& to_;
+  std::string table_;
+  const CheckedTable* checked_;
+  std::vector<std::string> columns_;
+  bool has_key_;
+  SQLite::Statement insert_;
+  SQLite::Statement note_;
+  std::vector<std::string> noted_;
+  bool begun_ = false;
+};
+
+// Numbers that were given out are not given out again.
+void copy_sequences(SQLite::Database& from, SQLite::Database& to) {
+  if (texts(to, "SELECT name FROM sqlite_master WHERE name = 'sqlite_sequence'").empty()) return;
+  try {
+    SQLite::Statement rows(from, "SELECT name, seq FROM sqlite_sequence");
+    while (rows.executeStep()) {
+      SQLite::Statement drop(to, "DELETE FROM sqlite_sequence WHERE name = ?1 AND seq < ?2");
+      drop.bind(1, rows.getColumn(0).getString());
+      drop.bind(2, rows.getColumn(1).getInt64());
+      drop.exec();
+      SQLite::Statement put(to,
+                            "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM "
+                            "sqlite_sequence WHERE name = ?1)");
+      put.bind(1, rows.getColumn(0).getString());
+      put.bind(2, rows.getColumn(1).getInt64());
+      put.exec();
+    }
+  } catch (const SQLite::Exception&) {
+    return;  // the rows that are there count on from the highest of them
+  }
+}
+
+}  // namespace
+
+std::string find_damage(SQLite::Database& connection, const Migrations& migrations, bool thorough) {
+  try {
+    const std::string pages =
+        connection.execAndGet(thorough ? "PRAGMA integrity_check(1)" : "PRAGMA quick_check(1)").getString();
+    if (pages != "ok") return valid_text(pages.substr(0, kMostText));
+    for (const CheckedTable& table : migrations.checked) {
+      std::string wrong = wrong_checksums(connection, table);
+      if (!wrong.empty()) return wrong;
+    }
+    return "";
+  } catch (const SQLite::Exception& failure) {
+    const int code = failure.getErrorCode() & 0xff;
+    if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB) throw;
+    return failure.what();
+  }
+}
+
+void salvage(SQLite::Database& from, SQLite::Database& to, const Migrations& migrations, const std::string& damage) {
+  to.exec("PRAGMA foreign_keys = OFF");
+  SQLite::Transaction writing(to, SQLite::TransactionBehavior::EXCLUSIVE);
+  to.exec("PRAGMA application_id = " + std::to_string(static_cast<std::int32_t>(migrations.application_id)));
+  run_steps(to, 0, migrations);
+  try {
+    for (const std::string& table : texts(to, kTables)) TableCopy(from, to, migrations, table).run();
+  } catch (const TableCopy::Unwritable& unwritable) {
+    throw unwritable.failure;
+  }
+  SQLite::Statement note(to, "INSERT INTO set_apart (place, reason, row_text) VALUES ('', ?, '')");
+  note.bind(1, damage);
+  note.exec();
+  copy_sequences(from, to);
+  for (const std::string& statement : migrations.after_salvage) to.exec(statement);
+  writing.commit();
+}
+
+std::uint64_t count_set_apart(SQLite::Database& connection) {
+  return static_cast<std::uint64_t>(connection.execAndGet(std::string("SELECT COUNT(*) FROM ") + kSetApart).getInt64());
+}
+
+}  // namespace trimtab

@@ -1,0 +1,41 @@
+#include "schema/storage/storage_watch.hpp"
+
+namespace trimtab {
+
+void StorageWatch::tick() {
+  for (Seen& one : all_) {
+    DatabaseHealth now = one.look();
+    tell(one, now);
+    one.health = std::move(now);
+  }
+}
+
+void StorageWatch::tell(const Seen& before, const DatabaseHealth& now) const {
+  const DatabaseHealth& last = before.health;
+  if (now.set_apart > last.set_apart) {
+    say_(false, now.name + " was damaged: what could be read is kept, and " + std::to_string(now.set_apart) +
+                    " rows or pages that could not are noted in its table set_apart. The file as it was is " +
+                    now.name + ".damaged");
+  }
+  if (now.unreadable > 0 && last.unreadable == 0) {
+    say_(false, now.name +
+                    " has rows whose checksum is wrong: they are left out. Start the program again, which sets "
+                    "them apart; look for the disk's errors in the kernel's log");
+  }
+  if (now.written_back > last.written_back) {
+    say_(false, now.name + " was removed while it was open, and has been written back with all that it held");
+  }
+  if (now.out_of_place != last.out_of_place) {
+    say_(now.out_of_place.empty(),
+         now.out_of_place.empty() ? now.name + " is where it was again: what waits is stored now" : now.out_of_place);
+  }
+}
+
+std::string StorageWatch::failure() const {
+  for (const Seen& one : all_) {
+    if (!one.health.out_of_place.empty()) return one.health.out_of_place;
+  }
+  return "";
+}
+
+}  // namespace trimtab

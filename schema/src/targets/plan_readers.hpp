@@ -1,0 +1,36 @@
+#pragma once
+
+// What plan_file.cpp's table holds for each format. Pure.
+
+#include "schema/plan_import.hpp"
+#include "targets/plan_members.hpp"
+
+namespace trimtab {
+
+// "--ranks: needed ..."
+[[nodiscard]] Error ranks_needed(const std::string& why);
+
+[[nodiscard]] Result<Plan> read_deepspeed_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+[[nodiscard]] Result<Plan> read_galvatron_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+// Its TOML or JSON, with the overrides of the options put in.
+[[nodiscard]] Result<Json> torchtitan_tree(const PlanFile& file);
+[[nodiscard]] Result<Plan> read_torchtitan_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+// A command's TrainingArguments, with a file that one of them names, or a file of all.
+[[nodiscard]] Result<Json> transformers_tree(const PlanFile& file);
+[[nodiscard]] Result<Plan> read_transformers_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+// accelerate/accelerate_tree.hpp
+[[nodiscard]] Result<Json> accelerate_tree(const PlanFile& file);
+[[nodiscard]] Result<Plan> read_accelerate_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+// Lightning's words, and the YAML that LightningCLI reads.
+[[nodiscard]] Result<Json> lightning_tree(const PlanFile& file);
+[[nodiscard]] Result<Plan> read_lightning_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+// Its YAML, with names that have underscores alone.
+[[nodiscard]] Result<Json> neox_tree(const PlanFile& file);
+[[nodiscard]] Result<Plan> read_neox_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+}  // namespace trimtab

@@ -1,0 +1,133 @@
+#include <catch2/catch.hpp>
+
+#include "estimates/constants.hpp"
+#include "estimates/estimate.hpp"
+
+namespace trimtab::estimates {
+namespace {
+
+ModelShape llama_8b() {
+  return {.name = "Llama-3.1-8B",
+          .layers = 32,
+          .hidden = 4096,
+          .ffn = 14336,
+          .heads = 32,
+          .kv_heads = 8,
+          .head_dim = 128,
+          .vocabulary = 128256,
+          .sequence = 8192};
+}
+
+UniformPlan plan(std::int32_t replicas, std::int32_t tensor, std::int32_t stages) {
+  return {.replicas = replicas,
+          .tensor = tensor,
+          .stages = stages,
+          .global_batch = 128,
+          .sharded = Sharded::kOptimizer,
+          .sequence_parallel = tensor > 1};
+}
+
+double seconds(const char* devices, const char* network, const ModelShape& shape, const UniformPlan& of) {
+  const Machine machine = machine_by_name(devices, network).value();
+  REQUIRE(check(of, shape).ok());
+  REQUIRE(of.devices() == machine.devices);
+  return estimate(machine, shape, of).step_s;
+}
+
+TEST_CASE("no plan is faster than its work perfectly shared at the peak") {
+  const ModelShape shape = llama_8b();
+  const Machine machine = machine_by_name("16xH100", "8x400G").value();
+  for (const UniformPlan& one : {plan(16, 1, 1), plan(4, 4, 1), plan(2, 8, 1), plan(4, 2, 2), plan(2, 2, 4)}) {
+    const double least = sample_flops(shape, true) * one.global_batch / one.devices() / machine.gpu.half_flops;
+    CHECK(estimate(machine, shape, one).step_s > least);
+  }
+}
+
+TEST_CASE("a better network, a better GPU and hidden communication never make a plan slower") {
+  const ModelShape shape = llama_8b();
+  for (const UniformPlan& one : {plan(16, 1, 1), plan(4, 4, 1), plan(1, 16, 1), plan(4, 2, 2), plan(2, 2, 4)}) {
+    CHECK(seconds("16xH100", "8x400G", shape, one) <= seconds("16xH100", "8x100G", shape, one));
+    CHECK(seconds("16xH200", "8x400G", shape, one) <= seconds("16xH100", "8x400G", shape, one));
+    CHECK(seconds("16xH100", "8x400G", shape, one) < seconds("16xA100", "8x400G", shape, one));
+    UniformPlan exposed = one;
+    exposed.overlaps_gradients = exposed.overlaps_parameters = false;
+    CHECK(seconds("16xH100", "8x400G", shape, one) <= seconds("16xH100", "8x400G", shape, exposed));
+  }
+}
+
+TEST_CASE("what is recomputed takes its time") {
+  const ModelShape shape = llama_8b();
+  UniformPlan nothing = plan(4, 4, 1);
+  UniformPlan core = nothing;
+  core.recomputed = Recomputed::kAttentionCore;
+  UniformPlan layer = nothing;
+  layer.recomputed = Recomputed::kLayer;
+  UniformPlan half = layer;
+  half.recomputed_share = 0.5;
+  const double least = seconds("16xH100", "", shape, nothing);
+  CHECK(least < seconds("16xH100", "", shape, core));
+  CHECK(seconds("16xH100", "", shape, core) < seconds("16xH100", "", shape, layer));
+  CHECK(seconds("16xH100", "", shape, half) < seconds("16xH100", "", shape, layer));
+  // A forward pass again is about a third of the work.
+  CHECK(seconds("16xH100", "", shape, layer) < 1.45 * least);
+}
+
+TEST_CASE("the bubble is that of 1F1B, and chunks divide it") {
+  const ModelShape shape = llama_8b();
+  const Machine machine = machine_by_name("4xH100", "").value();
+  Constants constants;
+  constants.straggling = 0;
+  UniformPlan pipeline = plan(1, 1, 4);
+  pipeline.global_batch = 16;
+  const StepParts whole = estimate(machine, shape, pipeline, constants).parts;
+  // Stages are not equal: the last has the head. Filling and draining takes all other stages' time once.
+  const double one = (whole.computation + whole.launches) / pipeline.microbatches();
+  CHECK(whole.bubble < 3 * one);
+  CHECK(whole.bubble > 2 * one);
+  pipeline.chunks = 4;
+  const StepParts parted = estimate(machine, shape, pipeline, constants).parts;
+  CHECK(parted.bubble == Approx(whole.bubble / 4));
+}
+
+TEST_CASE("small kernels are limited by the host that launches them") {
+  ModelShape small = llama_8b();
+  small.hidden = 512;
+  small.ffn = 1024;
+  small.heads = small.kv_heads = 8;
+  small.head_dim = 64;
+  small.sequence = 512;
+  UniformPlan one = plan(8, 1, 1);
+  one.framework = Framework::kFsdp;
+  const Machine machine = machine_by_name("8xH100", "").value();
+  const StepParts parts = estimate(machine, small, one).parts;
+  CHECK(parts.launches > parts.computation);
+  // Twice the samples at once cost the host nothing more.
+  UniformPlan two = one;
+  two.microbatch = 2;
+  CHECK(estimate(machine, small, two).step_s < 0.6 * estimate(machine, small, one).step_s);
+}
+
+TEST_CASE("a plan that cannot be is refused") {
+  const ModelShape shape = llama_8b();
+  const auto refused = [&](auto change) {
+    UniformPlan one = plan(4, 2, 2);
+    change(one);
+    return !check(one, shape).ok();
+  };
+  CHECK_FALSE(refused([](UniformPlan&) {}));
+  CHECK(refused([](UniformPlan& one) { one.tensor = 3; }));
+  CHECK(refused([](UniformPlan& one) { one.stages = 33; }));
+  CHECK(refused([](UniformPlan& one) { one.microbatch = 0; }));
+  CHECK(refused([](UniformPlan& one) { one.microbatch = 3; }));
+  CHECK(refused([](UniformPlan& one) { one.chunks = 17; }));
+  CHECK(refused([](UniformPlan& one) { one.context = 3; }));
+  CHECK(refused([](UniformPlan& one) { one.sharded_over = 3; }));
+  CHECK(refused([](UniformPlan& one) { one.recomputed_share = -1; }));
+  CHECK(refused([](UniformPlan& one) {
+    one.chunks = 2;
+    one.global_batch = 4;  // one microbatch over two stages
+  }));
+}
+
+}  // namespace
+}  // namespace trimtab::estimates
