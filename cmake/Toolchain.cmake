@@ -15,6 +15,13 @@ if(MOLD_PROGRAM)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# g++ looks for what it can free each time its memory has grown by a third, from 128 MiB on: a tenth of a group's time. With 8 GiB
+# there is room for half a gigabyte in each of four compilers.
+cmake_host_system_information(RESULT trimtab_memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND trimtab_memory_mib GREATER 7000)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+endif()
+
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_C_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")

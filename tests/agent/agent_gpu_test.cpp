@@ -162,14 +162,15 @@ TEST_CASE("an agent shows its machine's metrics") {
       {{"--nvml", FAKE_NVML}, {"--sample-period", "100ms"}, {"--metrics-port", std::to_string(port)}});
   coordinator.wait_for_hello();
   std::string text;
-  coordinator.wait("the GPU's metrics and two samples of the processors", [&] {
+  // Each source is read by a thread of its own: any of them may come last.
+  coordinator.wait("the GPU's metrics, the fingerprint and two samples of the processors", [&] {
     text = metrics_at(port);
-    return text.find("trimtab_host_source_up{source=\"gpu\"} 1") != std::string::npos &&
+    return text.find("trimtab_host_source_up{source=\"gpu\"} 1\n") != std::string::npos &&
+           text.find("trimtab_host_source_up{source=\"fingerprint\"} 1\n") != std::string::npos &&
            text.find("# TYPE trimtab_host_cpu_seconds_total counter\n") != std::string::npos;
   });
   CHECK(text.find("trimtab_device_temperature_celsius{device=\"0\"} 54\n") != std::string::npos);
   CHECK(text.find("trimtab_device_power_limit_watts{device=\"0\"} 700\n") != std::string::npos);
-  CHECK(text.find("trimtab_host_source_up{source=\"fingerprint\"} 1\n") != std::string::npos);
   CHECK(text.find("_expires_seconds") == std::string::npos);  // without TLS
 }
 
