@@ -1,4 +1,4 @@
-"""A TCP proxy between an agent and the coordinator that can cut, hold and swallow what passes.
+"""A TCP proxy between an agent and the coordinator that can cut, hold, half-close and swallow what passes.
 
 It runs on a thread of its own. Whoever watches is told of each message of a plan change just before it goes on and just
 after, on that thread; cut(), hold() and swallow() may be called from there or from any other. Without anybody who watches it
@@ -25,7 +25,7 @@ class CutLink:
         self._upstream_port, self._watch = upstream_port, watch
         self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self._refused_until = self._held_until = self._swallowed_until = 0.0
-        self._writers = set()
+        self._writers, self._upwards = set(), set()
         self._loop = asyncio.new_event_loop()
         self._listens = threading.Event()
         self.port = 0
@@ -51,6 +51,20 @@ class CutLink:
         self._swallowed_until = time.monotonic() + seconds
         self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._abort)
 
+    def half_close(self):
+        """End what goes towards the coordinator, and let what comes from it come."""
+        self._loop.call_soon_threadsafe(self._end_upwards)
+
+    def lead_to(self, upstream_port):
+        """Lead new connections there, and break what is connected."""
+        self._upstream_port = upstream_port
+        self._loop.call_soon_threadsafe(self._abort)
+
+    def _end_upwards(self):
+        for writer in self._upwards:
+            if writer.can_write_eof() and not writer.is_closing():
+                writer.write_eof()
+
     def _abort(self):
         for writer in self._writers:
             writer.transport.abort()
@@ -73,16 +87,18 @@ class CutLink:
             return
         both = {writer, up_writer}
         self._writers |= both
+        self._upwards.add(up_writer)
         up, down = (Frames(True), Frames(False)) if self._watch else (_Whole(), _Whole())
         await asyncio.gather(self._pump(reader, up_writer, up), self._pump(up_reader, writer, down))
         self._writers -= both
+        self._upwards.discard(up_writer)
 
     async def _pump(self, reader, writer, frames):
         try:
             while data := await reader.read(1 << 16):
                 for piece, kind in frames.feed(data):
                     await self._forward(writer, piece, kind)
-        except OSError:
+        except (OSError, RuntimeError):  # The second: its half was closed.
             pass
         writer.transport.abort()
 

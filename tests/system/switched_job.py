@@ -74,9 +74,9 @@ def job_document(directory, ranks, number, memory, environment):
 class Disk:
     """A small file system that can be full."""
 
-    def __init__(self, path):
+    def __init__(self, path, size=DISK):
         self._ballast = path / "ballast"
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(path)], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(path)], check=True)
 
     def fill(self):
         try:

@@ -168,8 +168,8 @@ net::HttpResponse take_job(const Call& call, const Result<Submission>& submissio
   if (!asked.ok()) return failure(asked.error());
   const auto submitted = call.jobs.submit(submission->job, submission->tune && may_tune, call.caller.tenant);
   if (!submitted.ok()) {
-    (void)refused(call, "take the job", submission->job.name, 0, 409, submitted.error().message);
-    return failure(submitted.error());
+    const int status = failure(submitted.error()).status;
+    return refused(call, "take the job", submission->job.name, 0, status, submitted.error().message);
   }
   return {submitted->was_running ? 200 : 201, "application/json", submitted_document(*submitted)};
 }
@@ -359,7 +359,9 @@ net::HttpResponse post_trace(const Call& call, const JobRun& job) {
   const Status asked = order_asked(call, "take a trace", job.name(), job.run());
   if (!asked.ok()) return failure(asked.error());
   const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
-  if (!id.ok()) return failure(id.error());
+  if (!id.ok()) {
+    return refused(call, "take a trace", job.name(), job.run(), failure(id.error()).status, id.error().message);
+  }
   return {201, "application/json", call.services.traces.document(*id).value_or("{}")};
 }
 

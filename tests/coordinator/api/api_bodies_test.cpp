@@ -302,6 +302,7 @@ TEST_CASE("bodies of a trace's states are as they were") {
   check_body("trace_begun", one.ask("POST", "/v1/jobs/asks/trace", {{"by", "ana"}}, R"({"seconds": 2})"), 201);
   const json begun = json::parse(one.ask("POST", "/v1/jobs/asks/trace", {}, R"({"steps": 2})").body);
   CHECK(begun.contains("error"));
+  CHECK(one.ask("GET", "/v1/audit", {{"job", "asks"}}).body.find("refuse to take a trace") != std::string::npos);
   const auto id = static_cast<std::uint64_t>(one.world.clock.wall().count());
   wire::FromAgent from;
   wire::TraceEnd& end = *from.mutable_trace_end();

@@ -14,6 +14,8 @@
 #include "../kept_log.hpp"
 #include "coordinator/daemon.hpp"
 #include "net/http_client.hpp"
+#include "schema/database.hpp"
+#include "state_store.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -122,6 +124,19 @@ TEST_CASE("a policy that says what cannot be is refused with its line") {
   CHECK_FALSE(refusal("enabled = true\nenabled = false").empty());
   CHECK_FALSE(refusal("modes = \"auto\"").empty());
   CHECK(describe(policy("modes = [\"observe\"]\nmax_nodes = 4")) == "modes observe; at most 4 nodes");
+}
+
+TEST_CASE("a refusal that the audit log does not take is no answer: whoever asked is to ask again") {
+  Site site("modes = [\"observe\"]");
+  auto state = Database::open(site.directory / "state/coordinator.db", DatabaseMode::kReadWrite, state_migrations());
+  REQUIRE(state.ok());
+  REQUIRE(state
+              ->execute("CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.what LIKE 'refuse%' "
+                        "BEGIN SELECT RAISE(FAIL, 'no room'); END")
+              .ok());
+  CHECK(site.submit(job_of()).status == 503);
+  REQUIRE(state->execute("DROP TRIGGER full").ok());
+  CHECK(site.submit(job_of()).status == 409);
 }
 
 TEST_CASE("a coordinator refuses what its site does not allow, and a file that everybody may write") {
