@@ -27,6 +27,8 @@ class DeepSpeedEngine(torch.nn.Module):
         self.running = False
         self.flat = [torch.nn.Parameter(parameters_to_vector(module.parameters()).detach())]
         self.optimizer = torch.optim.SGD(self.flat, lr=0.01)
+        self.flat[0].grad = torch.zeros_like(self.flat[0])
+        self.optimizer.step()  # As FP16_Optimizer makes its state. It is no step of the training.
 
     def forward(self, *inputs):
         return self.module(*inputs)

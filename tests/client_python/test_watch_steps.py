@@ -166,6 +166,25 @@ class OneRank(WatchedJobTest):
         self.assertEqual({step.get("microbatches", 0) for step in job.steps()}, {0})
         self.assertGreater(part(job.steps()[2:], "backward"), 0)
 
+    def test_a_step_that_makes_an_optimizers_state_for_a_checkpoint_is_none(self):
+        job = self.run_job("""
+            try:
+                from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+            except ImportError:
+                sys.exit(print("absent"))
+            model = mlp()
+            optimizer = torch.optim.AdamW(model.parameters())
+            get_optimizer_state_dict(model, optimizer)
+            for x, y in DataLoader(samples(320), batch_size=32):
+                optimizer.zero_grad()
+                loss_of(model(x), y).backward()
+                optimizer.step()
+            """)
+        if job.output == "absent\n":
+            self.skipTest("this PyTorch has no such checkpoints")
+        self.assertEqual([step["step"] for step in job.steps()], list(range(10)))
+        self.assertTrue(all("loss" in step for step in job.steps()))
+
     def test_evaluation_and_checkpoints_are_aside(self):
         job = self.run_job("""
             model = nn.Sequential(Sleep(0.002), mlp())

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "client_python"))
 sys.path.append(os.path.join(os.path.dirname(HERE), "system"))
 
-from own_log import WARM, assert_near_own_log  # noqa: E402
+from own_log import NEAR, WARM, assert_near_own_log  # noqa: E402, F401
 from watched_job import PYTHON, Agent, Job, WatchedJobTest  # noqa: E402
 
 SCRIPTS = os.path.join(HERE, "scripts")

@@ -21,6 +21,7 @@ class DeepSpeed(FrameworkTest):
                          ("deepspeed", 3422218, 3, 8, 2))
         self.assertEqual(facts["dtype"], dtype)
         self.assertNotIn("compiled", facts)
+        return watched
 
     @long
     def test_pipeline(self):
@@ -53,6 +54,28 @@ class DeepSpeed(FrameworkTest):
     @long
     def test_zero_3(self):
         self.train("--stage", "3", "--dtype", "bf16", dtype="bfloat16")
+
+    def leaves_out(self, *arguments):
+        """fp16's first steps are left out. Each is one of the training, with the loss that nobody has scaled."""
+        watched = self.train(*arguments, "--dtype", "fp16", dtype="float16")
+        self.assertGreater(watched.log()[-1]["skipped"], 2)
+
+    @long
+    def test_fp16_without_zero(self):
+        """Its optimizer steps as the engine is made, which is no step of the training, and leaves none out at this scale."""
+        self.train("--stage", "0", "--dtype", "fp16", dtype="float16")
+
+    @long
+    def test_fp16_and_zero_2(self):
+        self.leaves_out("--stage", "2")
+
+    @long
+    def test_fp16_and_zero_3(self):
+        self.leaves_out("--stage", "3")
+
+    @long
+    def test_fp16_and_the_backward_pass_of_a_script(self):
+        self.leaves_out("--stage", "2", "--own-backward")
 
 
 if __name__ == "__main__":

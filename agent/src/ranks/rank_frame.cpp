@@ -233,12 +233,13 @@ Json read_link(Fields& f) {
 
 RankFrame read_facts(Fields& f) {
   Json facts = Json::object();
-  for (const char* name : {"framework", "torch", "device", "device_name", "dtype"}) {
+  for (const char* name : {"framework", "torch", "device", "device_name", "dtype", "sharding"}) {
     if (f.has(name)) facts[name] = f.text(name, kMaxFactBytes);
   }
-  for (const char* name : {"parameters", "layers", "checkpointed_layers", "batch_size", "accumulation",
-                           "reduced_microbatches", "sequence_length", "workers", "tensor_parallel", "context_parallel",
-                           "stages", "stage", "memory_used_bytes", "memory_total_bytes"}) {
+  for (const char* name :
+       {"parameters", "active_parameters", "layers", "checkpointed_layers", "batch_size", "accumulation",
+        "reduced_microbatches", "sequence_length", "workers", "tensor_parallel", "context_parallel", "expert_parallel",
+        "stages", "stage", "virtual_stages", "memory_used_bytes", "memory_total_bytes"}) {
     if (f.has(name)) facts[name] = f.integer(name, 0);
   }
   if (f.has("compiled")) facts["compiled"] = f.flag_or("compiled", false);

@@ -94,13 +94,16 @@ std::optional<double> rate(const JobLook& job, double (*amount)(const KeptStep&)
   return sum / static_cast<double>(counting) * static_cast<double>(ranks) / static_cast<double>(sharing);
 }
 
-// Of the whole model. What tensor parallelism leaves whole (norms), and embeddings that two stages hold, count twice.
+// Of the whole model, as many as a token passes. What tensor parallelism leaves whole (norms), and embeddings that two
+// stages hold, count twice.
 double parameters_of(const JobLook& job) {
   double sum = 0;
   double telling = 0;
   for (const auto& [number, rank] : job.evidence.ranks) {
-    if (rank.facts.parameters <= 0) continue;
-    sum += static_cast<double>(rank.facts.parameters);
+    const std::int64_t active = rank.facts.active_parameters;
+    const std::int64_t counting = active > 0 ? active : rank.facts.parameters;
+    if (counting <= 0) continue;
+    sum += static_cast<double>(counting);
     ++telling;
   }
   const auto sharing = job.ranks_of_replica() / std::max<std::int64_t>(job.facts.context_parallel, 1);
@@ -121,7 +124,9 @@ void add_rates(const JobLook& job, api::Card& card) {
   if (!peak || !card.tokens_per_s || parameters <= 0 || card.ranks == 0) return;
   card.peak_flops = *peak * static_cast<double>(std::max<std::int64_t>(job.evidence.world_size, card.ranks));
   card.mfu = 6 * parameters * *card.tokens_per_s / *card.peak_flops;
-  card.notes.emplace_back("MFU: 6 x parameters x tokens/s over the devices' dense peak in " + job.facts.dtype);
+  const std::string passed = job.facts.active_parameters > 0 ? " (of experts those that a token passes)" : "";
+  card.notes.emplace_back("MFU: 6 x parameters" + passed + " x tokens/s over the devices' dense peak in " +
+                          job.facts.dtype);
 }
 
 void add_notes(const JobLook& job, api::Card& card) {

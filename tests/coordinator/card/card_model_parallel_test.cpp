@@ -111,18 +111,37 @@ TEST_CASE("parts of a sequence are tokens of the same sample, and ranks that hol
   CHECK(*card.mfu == Approx(6 * 5e8 * 8 * 1024 / 0.1 / (2 * 989e12)));
 }
 
+TEST_CASE("of experts those count that a token passes") {
+  api::RankFacts facts = on_h100s();
+  facts.active_parameters = 200'000'000;
+  facts.expert_parallel = 2;
+  const api::Card card = that_waits(facts);
+  REQUIRE(card.mfu);
+  CHECK(*card.tokens_per_s == Approx(2 * 8 * 1024 / 0.1));  // Ranks that share experts take other samples.
+  CHECK(*card.mfu == Approx(6 * 2e8 * 2 * 8 * 1024 / 0.1 / (2 * 989e12)));
+  CHECK(std::ranges::any_of(card.notes, [](const std::string& note) {
+    return note.find("of experts those that a token passes") != std::string::npos;
+  }));
+}
+
 TEST_CASE("what exposes communication depends on how the model is split") {
-  const auto advice = [](std::int64_t tensor_parallel, std::int64_t stages) {
+  const auto advice = [](auto&& split) {
     api::RankFacts facts = on_h100s();
-    facts.tensor_parallel = tensor_parallel;
-    facts.stages = stages;
+    split(facts);
     const api::Card card = that_waits(facts);
     const api::CardFinding* found = finding(card, api::FindingName::kExposedCommunication);
     return found != nullptr ? found->advice : "none";
   };
-  CHECK(advice(1, 1).find("--overlap-grad-reduce") != std::string::npos);
-  CHECK(advice(2, 1).find("--sequence-parallel") != std::string::npos);
-  CHECK(advice(1, 2).find("--num-layers-per-virtual-pipeline-stage") != std::string::npos);
+  const auto says = [](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
+  CHECK(says(advice([](api::RankFacts&) {}), "--overlap-grad-reduce"));
+  CHECK(says(advice([](api::RankFacts& facts) { facts.tensor_parallel = 2; }), "--sequence-parallel"));
+  CHECK(says(advice([](api::RankFacts& facts) { facts.expert_parallel = 2; }), "--expert-model-parallel-size"));
+  CHECK(says(advice([](api::RankFacts& facts) { facts.sharding = "megatron-fsdp"; }), "--data-parallel-sharding"));
+  CHECK(says(advice([](api::RankFacts& facts) { facts.sharding = "torch-fsdp2"; }), "in place of --use-torch-fsdp2"));
+  const auto pipeline = [](api::RankFacts& facts) { facts.stages = 2; };
+  CHECK(says(advice(pipeline), ", --num-layers-per-virtual-pipeline-stage"));
+  const auto interleaved = [](api::RankFacts& facts) { facts.stages = facts.virtual_stages = 2; };
+  CHECK(says(advice(interleaved), "a smaller --num-layers-per-virtual-pipeline-stage"));
 }
 
 TEST_CASE("a pipeline keeps its microbatches") {

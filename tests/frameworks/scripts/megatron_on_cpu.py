@@ -1,8 +1,10 @@
 """Runs a script of Megatron-LM where there is no GPU: megatron_on_cpu.py SCRIPT ARGUMENT... Its training is its own. What it asks of CUDA is
 done by the CPU, or by nothing; Triton's kernels, which it loads and does not call, are absent."""
 import contextlib
+import dataclasses
 import os
 import sys
+import time
 import types
 import typing
 
@@ -41,6 +43,9 @@ class Event:
     def elapsed_time(self, _):
         return 0.0
 
+    def record_event(self, *_):
+        return self
+
 
 def on_cpu(value):
     if isinstance(value, torch.device) and value.type == "cuda":
@@ -59,6 +64,10 @@ class OnCpu(TorchFunctionMode):
         if func is torch.Tensor.type and len(args) == 1 and not kwargs:
             return func(*args).replace("torch.", "torch.cuda.")
         return func(*args, **kwargs)
+
+
+def as_list(value):
+    return value.tolist() if torch.is_tensor(value) else value
 
 
 def always(value):
@@ -83,6 +92,15 @@ def replace_cuda():
     torch.accelerator.is_available = always(False)
     torch.accelerator.current_device_index = always(0)
     torch.nn.Module.cuda = lambda self, *_: self
+    torch.Tensor.record_stream = always(None)
+    mesh, exchange = torch.distributed.DeviceMesh.from_group, torch.distributed.all_to_all_single
+    torch.distributed.DeviceMesh.from_group = staticmethod(lambda group, device_type, *given, **named: mesh(group, on_cpu(device_type), *given, **named))
+
+    def all_to_all_single(output, given, *sizes, **named):
+        """Sizes would have been copied from the GPU into arrays."""
+        return exchange(output, given, *map(as_list, sizes), **{name: as_list(value) for name, value in named.items()})
+
+    torch.distributed.all_to_all_single = all_to_all_single
 
 
 def prepare():
@@ -96,13 +114,41 @@ def prepare():
     replace_cuda()
 
 
+def gather_context():
+    """Attention over ranks that share a sequence is Transformer Engine's, which needs CUDA. Here each gathers the others' keys and values."""
+    from megatron.core.tensor_parallel import gather_from_sequence_parallel_region
+    from megatron.core.transformer.dot_product_attention import DotProductAttention
+
+    init, forward = DotProductAttention.__init__, DotProductAttention.forward
+
+    def __init__(self, config, *given, **named):
+        self.ranks = config.context_parallel_size
+        init(self, dataclasses.replace(config, context_parallel_size=1), *given, **named)
+
+    def whole(self, part):
+        """Of 2 n pieces of a sequence rank r has the r-th and the r-th from the end."""
+        pieces = gather_from_sequence_parallel_region(part, group=self.pg_collection.cp).chunk(2 * self.ranks)
+        return torch.cat(pieces[::2] + pieces[::-2])
+
+    def gathering(self, query, key, value, *given, **named):
+        return forward(self, query, whole(self, key), whole(self, value), *given, **named)
+
+    DotProductAttention.__init__, DotProductAttention.forward = __init__, gathering
+
+
 def main():
     prepare()
     del sys.argv[0]
     sys.path.insert(0, os.path.dirname(sys.argv[0]))
+    if "--context-parallel-size" in sys.argv:
+        gather_context()
     # In this module: what starts a process of its own (a writer of checkpoints) makes it import this one.
     with open(sys.argv[0], encoding="utf-8") as script, OnCpu():
         exec(compile(script.read(), sys.argv[0], "exec"), globals())
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+    time.sleep(0.2)  # A thread of Gloo that frees a tensor as Python ends aborts the process.
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Checkpoints: what is written between steps is no part of a step's work."""
 from .account import ASIDE
+from .optimizers import only_state
 from .wrapping import as_part, replace
 
 
@@ -10,6 +11,11 @@ def serialization_loaded(module):
 def saver_loaded(module):
     for name in ("save", "async_save", "save_state_dict"):
         replace(module, name, _aside)
+
+
+def states_loaded(module):
+    """An optimizer that has not stepped does so with gradients of zero, so that a checkpoint finds its state."""
+    replace(module, "_init_optim_state", only_state)
 
 
 def safetensors_loaded(module):

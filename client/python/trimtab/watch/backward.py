@@ -14,6 +14,7 @@ from .identity import initialized_distributed
 from .losses import losses
 from .modules import modules
 from .session import session
+from .wrapping import as_part, replace
 
 
 class Counts:
@@ -22,10 +23,10 @@ class Counts:
 
     def __init__(self):
         self.passes = self.reduced = 0
-        self.latest = self.latest_reduced = 0  # Of the last step that is done.
+        self.latest_reduced = 0  # Of the last step that is done.
 
     def take(self):
-        passes = self.latest = self.passes
+        passes = self.passes
         self.latest_reduced = self.reduced
         self.passes = self.reduced = 0
         values = {"loss": losses.take()}
@@ -45,6 +46,15 @@ def autograd_loaded(module):
 def schedules_loaded(module):
     if hasattr(module, "custom_backward"):
         module.custom_backward = _watched(module.custom_backward, sys.modules["torch.autograd"])
+
+
+def nodes_loaded(module):
+    """Where experts' communication is hidden, a schedule runs the model's layers by pieces, one microbatch forward and another backward, and
+    calls neither the model nor torch.autograd."""
+    node = getattr(module, "ScheduleNode", None)
+    if node is not None:
+        replace(node, "_forward", lambda plain: as_part(plain, FORWARD, "op/model/forward"))
+        replace(node, "_backward", lambda plain: as_part(plain, BACKWARD, "op/model/backward"))
 
 
 def _watched(plain, autograd):

@@ -17,3 +17,8 @@ def distributed_loaded(module):
     # DDP's buffers, before its forward pass.
     replace(module, "_broadcast_coalesced", lambda plain: as_part(plain, COMMUNICATION, "comm/broadcast"))
     session.distributed = module
+
+
+def stages_loaded(module):
+    """Megatron Core's stages send to each other in many small calls, which take a host about as long as what they wait for."""
+    replace(getattr(module, "P2PCommunicator", module), "_communicate", lambda plain: as_part(plain, COMMUNICATION))

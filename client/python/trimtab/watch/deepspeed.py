@@ -1,11 +1,11 @@
 """DeepSpeed: its engine says where a step ends, for its ZeRO optimizers call torch's more than once a step."""
 import functools
-import weakref
 
 from .account import OPTIMIZER
 from .facts import facts
 from .losses import losses
 from .modules import modules
+from .optimizers import only_state
 from .session import session
 from .wrapping import as_part
 
@@ -14,8 +14,11 @@ _WHO = "deepspeed"
 
 def engine_loaded(module):
     engine = module.DeepSpeedEngine
+    engine.__init__ = only_state(engine.__init__)
     engine.step = _watched_step(engine.step)
     engine.backward = _watched_backward(engine.backward)
+    if hasattr(engine, "scale"):  # Of losses whose backward pass the script calls itself.
+        engine.scale = losses.unscaled(engine.scale)
 
 
 def _watched_step(method):
@@ -73,6 +76,6 @@ def pipeline_loaded(module):
 
 def _take_over(engine):
     session.begins()
-    modules.whole = weakref.ref(engine)
+    modules.trained = [engine]
     session.take_over(_WHO)
     facts.made_with(_WHO)

@@ -50,8 +50,7 @@ class Facts:
 
     def _look(self, found):
         if found:
-            module = found[0]
-            self._model = {**_model(module), **_device(modules.torch, module)}
+            self._model = {**_model(modules.trained or found[:1]), **_device(modules.torch, found[0])}
         self._model["torch"] = str(modules.torch.__version__)
 
     def _tell(self):
@@ -94,15 +93,17 @@ def _links():
 
 
 def _accumulation():
-    microbatches = backward.counts.latest
+    # A rank of several stages has a backward pass for each of them.
+    microbatches = session.told.get("microbatches", 0)
     known = {"accumulation": microbatches, "checkpointed_layers": repeated.latest // max(1, microbatches),
              "reduced_microbatches": backward.counts.latest_reduced}
     return {name: value for name, value in known.items() if value}
 
 
-def _model(module):
-    names = {type(inner).__name__ for inner in module.modules()}
-    kinds = {base.__name__ for inner in module.modules() for base in type(inner).__mro__}
+def _model(parts):
+    inners = [inner for part in parts for inner in part.modules()]
+    names = {type(inner).__name__ for inner in inners}
+    kinds = {base.__name__ for inner in inners for base in type(inner).__mro__}
     framework = "torch"
     if "DistributedDataParallel" in names:
         framework = "ddp"
@@ -110,8 +111,9 @@ def _model(module):
         framework = "fsdp"
     elif "FSDPModule" in kinds:
         framework = "fsdp2"
-    known = {"framework": framework, "parameters": tree.parameters(module), "layers": len(tree.layer_names(module))}
-    if any(tree.is_compiled(inner) for inner in module.modules()):
+    known = {"framework": framework, "parameters": sum(map(tree.parameters, parts)),
+             "layers": sum(len(layers.names_in(part)) for part in parts)}
+    if any(map(tree.is_compiled, inners)):
         known["compiled"] = True
     return {name: value for name, value in known.items() if value}
 

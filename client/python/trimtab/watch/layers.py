@@ -19,6 +19,7 @@ _LEVEL = 2  # A layer's range in its part: that of the whole pass is the first.
 
 class Layers:
     def __init__(self):
+        self.names_in = tree.layer_names  # A framework knows them better.
         self._handles = []
         self._ns = 0
         self._steps = 0
@@ -26,21 +27,26 @@ class Layers:
         self._began = 0
 
     def start(self, tracked):
-        """Hooks on the layers of the first root, where nothing is compiled."""
-        root = tracked.roots[0].module() if tracked.roots and tracked.may_hook and not tracked.compiled else None
-        if root is None or not session.client.ranges.active:
+        """Hooks on the layers of what is trained, else of the first root, where nothing is compiled."""
+        if not tracked.may_hook or tracked.compiled or not session.client.ranges.active:
             return
-        names = set(tree.layer_names(root))
-        for name, module in root.named_modules():
+        parts = tracked.trained or [root.module() for root in tracked.roots[:1]]
+        for place, part in enumerate(parts):
+            if part is not None:
+                self._hook(part, f"part{place}." if len(parts) > 1 else "", tracked)
+        self._began = time.perf_counter_ns()
+        if self._handles:
+            session.after_step(self._judge)
+
+    def _hook(self, part, before, tracked):
+        names = set(self.names_in(part))
+        for name, module in part.named_modules():
             if name in names:
-                layer = _Layer(name.replace("module.", "", 1) if name.startswith("module.") else name, self)
+                layer = _Layer(before + (name.replace("module.", "", 1) if name.startswith("module.") else name), self)
                 for handle in (module.register_forward_pre_hook(Hook(layer.begins)),
                                module.register_forward_hook(Hook(layer.ends))):
                     self._handles.append(handle)
                     tracked.keep(handle)
-        self._began = time.perf_counter_ns()
-        if self._handles:
-            session.after_step(self._judge)
 
     def spent(self, since):
         self._ns += time.perf_counter_ns() - since

@@ -24,9 +24,9 @@ class Losses:
     def unscaled(self, scale):
         """GradScaler.scale, which remembers what it has scaled: the loss is that, not its product."""
 
-        def watched_scale(scaler, outputs):
-            scaled = scale(scaler, outputs)
-            self._scaled = (scaled, outputs)
+        def watched_scale(scaler, *arguments, **named):
+            scaled = scale(scaler, *arguments, **named)
+            self._scaled = (scaled, next(iter((*arguments, *named.values())), None))
             return scaled
 
         watched_scale.__wrapped__ = scale

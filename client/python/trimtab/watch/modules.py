@@ -76,13 +76,22 @@ class Modules:
 
     def __init__(self):
         self.torch = None
-        self.whole = lambda: None  # What is trained, where a framework knows: its optimizer may hold none of the parameters.
+        self._trained = ()
         self.roots = []
         self.compiled = False
         self._compiles_functions = False
         self._handles = []
         self._looks = 0
         self._closed = False
+
+    @property
+    def trained(self):
+        """Where a framework knows what it trains: its optimizer may hold none of the parameters."""
+        return [module for module in (trained() for trained in self._trained) if module is not None]
+
+    @trained.setter
+    def trained(self, modules):
+        self._trained = tuple(map(weakref.ref, modules))
 
     def compiles(self, what):
         """The compiler is asked for this: a module, a function, or None (a decorator's arguments)."""
@@ -118,8 +127,7 @@ class Modules:
 
     def find(self):
         self.roots = []
-        whole = self.whole()
-        found = [whole] if whole is not None else tree.roots(self.torch, ends.optimizers())
+        found = self.trained or tree.roots(self.torch, ends.optimizers())
         self._hook(found)
         return found
 

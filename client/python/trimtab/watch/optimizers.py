@@ -6,7 +6,7 @@ import functools
 import weakref
 
 from . import traced
-from .account import BACKWARD, OPTIMIZER
+from .account import ASIDE, BACKWARD, OPTIMIZER
 from .losses import losses
 from .session import session
 from .wrapping import as_part
@@ -50,6 +50,7 @@ class Ends:
 
 
 ends = Ends()
+_making = []  # Functions under way in which optimizers step to make their state.
 _late = []  # An optimizer that stepped inside of a backward pass: the step ends behind that.
 
 
@@ -60,8 +61,9 @@ def _steps_done(optimizer):
 
 
 def before(optimizer):
-    """leave() is to take what this returns; 0: it is a step within a step (the scaler's, a superclass's)."""
-    if session.inside(OPTIMIZER):
+    """leave() is to take what this returns; 0: it is a step within a step (the scaler's, a superclass's), or one that only makes
+    the optimizer's state."""
+    if session.inside(OPTIMIZER) or _making:
         return 0
     if not session.is_rank:
         session.begins(_steps_done(optimizer) if session.is_launched else None)
@@ -103,6 +105,21 @@ def around(step, which=lambda arguments: arguments[0]):
 
     watched_step.watched = True
     return watched_step
+
+
+def only_state(plain):
+    """A function in which optimizers step so that their state is there: no step of the training."""
+    aside = as_part(plain, ASIDE)
+
+    @functools.wraps(plain)
+    def making(*arguments, **named):
+        _making.append(plain)
+        try:
+            return aside(*arguments, **named)
+        finally:
+            _making.pop()
+
+    return making
 
 
 _open = []  # What before() returned, for each step that PyTorch's hooks have seen begin.

@@ -3,6 +3,7 @@ import functools
 
 from .account import BACKWARD, RECOMPUTE
 from .session import session
+from .wrapping import replace
 
 
 class Repeated:
@@ -60,7 +61,11 @@ def checkpoint_loaded(module):
 
 
 def function_loaded(module):
-    """A CheckpointFunction: its backward pass is the forward pass once more, then torch.autograd.backward (backward.py)."""
+    """A CheckpointFunction: its backward pass is the forward pass once more, then torch.autograd.backward (backward.py). Megatron Core
+    has also outputs that are made again by a gradient's hook."""
     function = getattr(module, "CheckpointFunction", None)
     if function is not None:
         function.backward = staticmethod(functools.wraps(function.backward)(in_backward(function.backward)))
+    without_output = getattr(module, "CheckpointWithoutOutput", None)
+    if without_output is not None:
+        replace(without_output, "_recompute", in_backward)

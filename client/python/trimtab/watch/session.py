@@ -71,7 +71,8 @@ class Session:
         self._knows_ends = None
         self._number = 0
         self._cpu = time.process_time_ns()
-        self._told = {}  # Of the step under way, by a framework: loss, count, tokens, microbatches.
+        self._telling = {}  # Of the step under way, by a framework: loss, count, tokens, microbatches.
+        self.told = {}  # Of the last step that is done: these, and what hooks have seen.
         self._collected = []
         self._after_step = []
         self._account = Account(NoRanges())
@@ -162,7 +163,7 @@ class Session:
 
     def tell(self, **values):
         """Of the step under way, by who knows better than the hooks: loss, gradient_norm, count, tokens, microbatches."""
-        self._told.update({name: value for name, value in values.items() if value is not None})
+        self._telling.update({name: value for name, value in values.items() if value is not None})
 
     def collect(self, function):
         """function() returns such values as a dict, at the end of each step."""
@@ -212,8 +213,8 @@ class Session:
         stolen = account.take_stolen()
         if stolen is not None:
             parts["stolen_ns"] = stolen
-        told = self._values()
-        self._client.step(self._number, wall_ns=wall, cpu_ns=cpu - self._cpu, parts=parts, **told)
+        self.told = self._values()
+        self._client.step(self._number, wall_ns=wall, cpu_ns=cpu - self._cpu, parts=parts, **self.told)
         self._cpu = cpu
         done, self._number = self._number, self._number + 1
         self._client.push("step", self._number)
@@ -222,7 +223,7 @@ class Session:
 
     def _values(self):
         """What is told of the step beside its times. What a framework says counts before what hooks have seen."""
-        told, self._told = self._told, {}
+        told, self._telling = self._telling, {}
         with self.guard("a step's values"):
             for function in self._collected:
                 for name, value in function().items():

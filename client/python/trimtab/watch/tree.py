@@ -59,10 +59,11 @@ def _outermost(modules, parents):
 
 def parameters(module):
     """How many there are in the whole model, also where each rank holds a part of them."""
-    return sum(_whole(parameter) for parameter in module.parameters())
+    return sum(whole_size(parameter) for parameter in module.parameters())
 
 
-def _whole(parameter):
+def whole_size(parameter):
+    """Of a parameter of which each rank may hold a part."""
     whole = getattr(parameter, "ds_numel", None)  # DeepSpeed, stage 3
     if whole is not None:
         return int(whole)

@@ -47,7 +47,8 @@ std::string advice(const JobLook& job) {
   const std::string& framework = job.facts.framework;
   if (framework == "transformers") return "gradient_checkpointing=False (or model.gradient_checkpointing_disable())";
   if (framework == "megatron")
-    return "leave out --recompute-granularity full, or --recompute-num-layers with fewer layers";
+    return "leave out --recompute-granularity, or recompute less (fewer --recompute-num-layers, or "
+           "--recompute-modules)";
   if (framework == "deepspeed") return "checkpoint fewer layers (\"activation_checkpointing\": \"number_checkpoints\")";
   return "call the layers without torch.utils.checkpoint; of half of them first where memory may not do for all";
 }
@@ -64,9 +65,10 @@ Found find_everything_recomputed(const JobLook& job) {
     if (left < kMemoryFree) return {};
     memory = format_percent(left) + " of the memory is left";
   }
-  const std::string layers = job.facts.layers > 0 ? std::to_string(job.facts.checkpointed_layers) + " of " +
-                                                        std::to_string(job.facts.layers) + " layers"
-                                                  : "nearly all of the forward pass";
+  const std::string layers =
+      job.facts.layers > 0 && job.facts.checkpointed_layers > 0
+          ? std::to_string(job.facts.checkpointed_layers) + " of " + std::to_string(job.facts.layers) + " layers"
+          : "nearly all of the forward pass";
   api::CardFinding finding = new_finding(api::FindingName::kEverythingRecomputed, gain);
   finding.why = layers + " are computed again in the backward pass: " + format_percent(gain.value) + " of a step (" +
                 format_percent(gain.low) + " to " + format_percent(gain.high) + "); " + memory;

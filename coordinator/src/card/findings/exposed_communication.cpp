@@ -60,6 +60,41 @@ std::optional<Way> way_out_of(const std::vector<api::CardCommunication>& communi
   return std::nullopt;
 }
 
+Way way_of_megatron(const api::RankFacts& facts) {
+  if (facts.stages > 1) {
+    const std::string interleaved = facts.virtual_stages > 1 ? "a smaller " : "";
+    return {"more microbatches a step (a smaller --micro-batch-size or a larger --global-batch-size), " + interleaved +
+                "--num-layers-per-virtual-pipeline-stage, or fewer stages",
+            kHalf, "half of the pipeline's waiting"};
+  }
+  if (facts.expert_parallel > 1) {
+    return {
+        "--moe-token-dispatcher-type alltoall, --overlap-moe-expert-parallel-comm (with Transformer Engine), or a "
+        "smaller --expert-model-parallel-size where the memory allows it",
+        kHalf, "half of it behind computation"};
+  }
+  if (facts.tensor_parallel > 1) {
+    return {
+        "--sequence-parallel --tp-comm-overlap (with Transformer Engine), or a smaller --tensor-model-parallel-size "
+        "where the memory allows it",
+        kHalf, "half of it behind products"};
+  }
+  if (facts.sharding == "megatron-fsdp") {
+    return {
+        "--overlap-grad-reduce --overlap-param-gather, --data-parallel-sharding-strategy optim_grads or optim where "
+        "the memory allows it, or a larger --micro-batch-size",
+        kHalf, "half of it behind computation"};
+  }
+  if (facts.sharding == "torch-fsdp2") {
+    return {
+        "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather in place of --use-torch-fsdp2 where "
+        "the memory allows it, or a larger --micro-batch-size",
+        kHalf, "half of it behind computation"};
+  }
+  return {"--overlap-grad-reduce --overlap-param-gather (with --use-distributed-optimizer), --grad-reduce-in-bf16",
+          kHalf, "half of it by half the bytes"};
+}
+
 Way way_out(const JobLook& job) {
   if (const auto way = way_out_of(job.evidence.communication)) return *way;
   const std::string& framework = job.facts.framework;
@@ -77,22 +112,7 @@ Way way_out(const JobLook& job) {
         "\"bfp16\"",
         kHalf, "half of it by half the bytes"};
   }
-  if (framework == "megatron" && job.facts.stages > 1) {
-    return {
-        "more microbatches a step (a smaller --micro-batch-size or a larger --global-batch-size), "
-        "--num-layers-per-virtual-pipeline-stage, or fewer stages",
-        kHalf, "half of the pipeline's waiting"};
-  }
-  if (framework == "megatron" && job.facts.tensor_parallel > 1) {
-    return {
-        "--sequence-parallel --tp-comm-overlap (with Transformer Engine), or a smaller --tensor-model-parallel-size "
-        "where the memory allows it",
-        kHalf, "half of it behind products"};
-  }
-  if (framework == "megatron") {
-    return {"--overlap-grad-reduce --overlap-param-gather (with --use-distributed-optimizer), --grad-reduce-in-bf16",
-            kHalf, "half of it by half the bytes"};
-  }
+  if (framework == "megatron") return way_of_megatron(job.facts);
   if (job.microbatches >= 2) {
     return {"reduce gradients once a step: model.no_sync() for all but the last of the " +
                 format_number(job.microbatches, 0) + " microbatches (accelerate: with accelerator.accumulate(model))",

@@ -51,8 +51,10 @@ struct RankFacts {
   std::string device;
   std::string device_name;
   std::string dtype;
+  std::string sharding;
   bool compiled = false;
   std::int64_t parameters = 0;
+  std::int64_t active_parameters = 0;
   std::int64_t layers = 0;
   std::int64_t checkpointed_layers = 0;
   std::int64_t batch_size = 0;
@@ -62,7 +64,9 @@ struct RankFacts {
   std::int64_t workers = -1;
   std::int64_t tensor_parallel = 0;
   std::int64_t context_parallel = 0;
+  std::int64_t expert_parallel = 0;
   std::int64_t stages = 0;
+  std::int64_t virtual_stages = 0;
   std::int64_t stage = 0;
   std::int64_t memory_used_bytes = 0;
   std::int64_t memory_total_bytes = 0;
@@ -75,9 +79,13 @@ struct RankFacts {
     visit("device", &RankFacts::device, Presence::kIfAny, "\"cpu\", \"cuda\", ...");
     visit("device_name", &RankFacts::device_name, Presence::kIfAny, "");
     visit("dtype", &RankFacts::dtype, Presence::kIfAny, "Of the computation.");
+    visit("sharding", &RankFacts::sharding, Presence::kIfAny,
+          "How Megatron-LM shards weights: \"megatron-fsdp\" or \"torch-fsdp2\".");
     visit("compiled", &RankFacts::compiled, Presence::kIfAny, "");
     visit("parameters", &RankFacts::parameters, Presence::kIfAny,
           "Of the whole model; of this rank's part under tensor or pipeline parallelism.");
+    visit("active_parameters", &RankFacts::active_parameters, Presence::kIfAny,
+          "Of these, where there are experts, as many as a token passes.");
     visit("layers", &RankFacts::layers, Presence::kIfAny, "");
     visit("checkpointed_layers", &RankFacts::checkpointed_layers, Presence::kIfAny, "");
     visit("batch_size", &RankFacts::batch_size, Presence::kIfAny, "Of the loader, per rank.");
@@ -88,8 +96,11 @@ struct RankFacts {
     visit("workers", &RankFacts::workers, Presence::kUsual, "Of the loader.", Sign::kAny);
     visit("tensor_parallel", &RankFacts::tensor_parallel, Presence::kIfAny, "Ranks that share a layer.");
     visit("context_parallel", &RankFacts::context_parallel, Presence::kIfAny, "Ranks that share a sequence.");
+    visit("expert_parallel", &RankFacts::expert_parallel, Presence::kIfAny, "Ranks that share the experts.");
     visit("stages", &RankFacts::stages, Presence::kIfAny, "Of the pipeline.");
     visit("stage", &RankFacts::stage, Presence::kIfAny, "This rank's, from 0.");
+    visit("virtual_stages", &RankFacts::virtual_stages, Presence::kIfAny,
+          "Parts of the model on this rank, if several.");
     visit("memory_used_bytes", &RankFacts::memory_used_bytes, Presence::kIfAny, "At its peak.");
     visit("memory_total_bytes", &RankFacts::memory_total_bytes, Presence::kIfAny, "");
     visit("shapes", &RankFacts::shapes, Presence::kIfAny, "At most 8, the heaviest.");
