@@ -13,6 +13,7 @@
 #include "agents/agents.hpp"
 #include "api/answer_worker.hpp"
 #include "api/api.hpp"
+#include "disk_reserve.hpp"
 #include "jobs/retention.hpp"
 #include "jobs/search_worker.hpp"
 #include "net/certificates.hpp"
@@ -350,9 +351,11 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   TRIMTAB_TRY(auto tokens, load_tokens(settings));
   TRIMTAB_TRY(const std::string directory, make_state_directory(settings));
   TRIMTAB_TRY(auto denied, load_denied(settings, directory));
+  release_reserve(directory);
   TRIMTAB_TRY(StateStore store, StateStore::open(or_else(settings.state_database, directory + "/coordinator.db")));
   TRIMTAB_TRY(CostDatabase costs,
               CostDatabase::open(or_else(settings.cost_database, directory + "/costs.db"), OpenMode::kCreate));
+  if (const Status held = hold_reserve(directory); !held.ok()) spdlog::warn("{}", held.error().message);
   say_backup(store.name(), store.backup());
   say_backup(costs.name(), costs.backup());
   auto inside = std::make_unique<Running>(loop, clock, std::move(store), std::move(costs), settings, directory,

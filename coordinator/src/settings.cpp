@@ -99,8 +99,8 @@ std::vector<Setting<S>> limit_settings() {
        "jobs of one tenant that are not over. A further one is refused (409). Without tokens everybody is one tenant"},
       {"max_jobs", count(), &S::max_jobs,
        "jobs that are known and so in memory, also those that are over (until job_retention). A further name is "
-       "refused "
-       "(409)"},
+       "refused (409). One tenant may have three quarters of them. Its oldest that are over go before their time where "
+       "it comes near that"},
       {"job_retention", time_setting(), &S::job_retention,
        "how long a run that is over is kept, with its trials, steps and events. 0s = for ever"},
       {"audit_retention", time_setting(), &S::audit_retention,

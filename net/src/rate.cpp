@@ -2,10 +2,11 @@
 
 namespace trimtab::net {
 
-bool RequestRate::take(const std::string& caller, Nanoseconds now) {
+bool RequestRate::take(const std::string& caller, Nanoseconds now, std::uint64_t cost) {
   Nanoseconds& paid_until = account_of(caller, now);
-  const Nanoseconds next = std::max(paid_until, now) + each_;
-  if (next - now > kBurst) return false;
+  const auto most = static_cast<std::uint64_t>(burst_ / each_);
+  const Nanoseconds next = std::max(paid_until, now) + each_ * static_cast<std::int64_t>(std::min(cost, most));
+  if (next - now > burst_) return false;
   paid_until = next;
   return true;
 }

@@ -9,6 +9,7 @@
 #include "api/job_documents.hpp"
 #include "api/rank_output.hpp"
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "report.hpp"
 #include "schema/cost_database.hpp"
 #include "services.hpp"
@@ -131,11 +132,16 @@ std::string tenant_of(const Call& call, std::int64_t run) {
   return job == nullptr ? call.caller.tenant : job->state().tenant;
 }
 
+// Of what a request says of itself, this much is in the audit log.
+constexpr std::size_t kLongestName = 128;
+constexpr std::size_t kLongestReason = 1000;
+
 // A person's order. Who it is has been shown by a token; where none is needed, it is what the request says
 // (?by=…&why=…).
 AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
-  const std::string by = call.caller.name.empty() ? argument(call, "by") : call.caller.name;
-  return {by.empty() ? "somebody" : by, what, job, run, argument(call, "why"), tenant_of(call, run)};
+  const std::string by = call.caller.name.empty() ? first_of(argument(call, "by"), kLongestName) : call.caller.name;
+  return {by.empty() ? "somebody" : by, what, job, run, first_of(argument(call, "why"), kLongestReason),
+          tenant_of(call, run)};
 }
 
 // In the log before anything is done about it.
@@ -148,9 +154,9 @@ Status order_asked(const Call& call, const std::string& what, const std::string&
 
 net::HttpResponse refused(const Call& call, const std::string& what, const std::string& job, std::int64_t run,
                           int status, const std::string& why) {
-  const Status stored =
-      call.services.store.add_audit({kCoordinatorActor, "refuse to " + what, job, run, why, tenant_of(call, run)},
-                                    call.services.clock.wall().count());
+  const Status stored = call.services.store.add_audit(
+      {kCoordinatorActor, "refuse to " + what, job, run, first_of(why, kLongestReason), tenant_of(call, run)},
+      call.services.clock.wall().count());
   return failure(stored.ok() ? status : 503, why);
 }
 
@@ -358,7 +364,8 @@ net::HttpResponse post_trace(const Call& call, const JobRun& job) {
   if (nodes.empty()) return failure(409, "job " + job.name() + " has no nodes yet");
   const Status asked = order_asked(call, "take a trace", job.name(), job.run());
   if (!asked.ok()) return failure(asked.error());
-  const auto id = call.services.traces.start(job.name(), nodes, *request, call.services.clocks.latest());
+  const auto id =
+      call.services.traces.start({job.name(), job.state().tenant}, nodes, *request, call.services.clocks.latest());
   if (!id.ok()) {
     return refused(call, "take a trace", job.name(), job.run(), failure(id.error()).status, id.error().message);
   }
@@ -494,6 +501,13 @@ const Route* route_of(const net::HttpRequest& request, std::string& id, bool& pa
   return nullptr;
 }
 
+// What orders of one tenant may cost all others: entries of the audit log, a few KiB each, and bodies, of which a MiB
+// takes the loop 50 ms. A thousand orders and 32 MiB may come at once.
+constexpr std::uint32_t kOrdersPerSecond = 2;
+constexpr Nanoseconds kOrderBurst = std::chrono::seconds(500);
+constexpr std::uint32_t kKibibytesPerSecond = 1024;
+constexpr Nanoseconds kBodyBurst = std::chrono::seconds(32);
+
 }  // namespace
 
 Api::Api(Services& services, JobTable& jobs, const Access& access, std::uint32_t requests_per_second)
@@ -501,6 +515,8 @@ Api::Api(Services& services, JobTable& jobs, const Access& access, std::uint32_t
       jobs_(jobs),
       access_(access),
       rate_(requests_per_second),
+      orders_(kOrdersPerSecond, kOrderBurst),
+      bodies_(kKibibytesPerSecond, kBodyBurst),
       begun_(services.clock.monotonic()) {}
 
 std::optional<net::HttpResponse> Api::admit(const net::HttpRequest& head) {
@@ -535,12 +551,26 @@ std::optional<net::HttpResponse> Api::check_rate(const net::HttpRequest& head, c
   return failure(429, reason + ": ask again in a second");
 }
 
+std::optional<net::HttpResponse> Api::check_orders(const net::HttpRequest& request, const Caller& caller) {
+  if (request.method != "POST") return std::nullopt;
+  const Nanoseconds now = services_.clock.monotonic();
+  const bool often = !orders_.take(caller.tenant, now);
+  if (!often && bodies_.take(caller.tenant, now, 1 + request.body.size() / 1024)) return std::nullopt;
+  const std::string reason =
+      often ? "tenant " + caller.tenant + " has given 1000 orders, and may give " + std::to_string(kOrdersPerSecond) +
+                  " a second from now on"
+            : "tenant " + caller.tenant + " has sent 32 MiB with its orders, and may send 1 MiB a second from now on";
+  services_.refusals.refused("rate", request.address, request.method + " " + request.path + ": " + reason);
+  return failure(429, reason + ": nothing is done; try again later");
+}
+
 net::HttpResponse Api::handle(const net::HttpRequest& request) {
   bool path_known = false;
   std::string id;
   if (const Route* route = route_of(request, id, path_known)) {
     const auto answer = access_.person(request, route->need);
     if (answer.denial) return failure(answer.denial->status, answer.denial->reason);  // the token went meanwhile
+    if (auto later = check_orders(request, answer.caller)) return *later;
     const Nanoseconds now = services_.clock.monotonic();
     net::HttpResponse told =
         route->handle({request, services_, jobs_, now, now - begun_, std::move(id), answer.caller});

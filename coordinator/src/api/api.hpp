@@ -24,11 +24,15 @@ class Api {
 
  private:
   [[nodiscard]] std::optional<net::HttpResponse> check_rate(const net::HttpRequest& head, const Caller& caller);
+  // Of orders of a tenant: each stands in the audit log, and its body is read and stored.
+  [[nodiscard]] std::optional<net::HttpResponse> check_orders(const net::HttpRequest& request, const Caller& caller);
 
   Services& services_;
   JobTable& jobs_;
   const Access& access_;
   net::RequestRate rate_;
+  net::RequestRate orders_;
+  net::RequestRate bodies_;  // KiB of orders
   Nanoseconds begun_;
 };
 

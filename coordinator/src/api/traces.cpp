@@ -35,13 +35,23 @@ bool is_done(const api::Trace& trace) {
 
 }  // namespace
 
-Result<std::uint64_t> Traces::start(const std::string& job, const std::vector<std::string>& nodes,
-                                    const TraceRequest& request, const NodeOffsets& clocks) {
+Status Traces::check_room(const Whose& whose) const {
   if (traces_.size() >= kMost) return no("there are " + std::to_string(kMost) + " traces already; try again later");
+  std::size_t of_tenant = 0;
   for (const auto& [id, trace] : traces_) {
-    if (trace.document.job == job)
-      return no("job " + job + " is being traced already (trace " + std::to_string(id) + ")");
+    if (trace.document.job == whose.job)
+      return no("job " + whose.job + " is being traced already (trace " + std::to_string(id) + ")");
+    if (trace.tenant == whose.tenant) ++of_tenant;
   }
+  if (of_tenant < kMostOfTenant) return {};
+  return no("there are " + std::to_string(kMostOfTenant) + " traces of tenant " + whose.tenant +
+            " already, which leaves one for others; try again later");
+}
+
+Result<std::uint64_t> Traces::start(const Whose& whose, const std::vector<std::string>& nodes,
+                                    const TraceRequest& request, const NodeOffsets& clocks) {
+  TRIMTAB_TRY_STATUS(check_room(whose));
+  const std::string& job = whose.job;
   // Agents that outlived an earlier coordinator must not take a new trace for one that they know.
   last_ = std::max(last_ + 1, static_cast<std::uint64_t>(clock_.wall().count()));
   wire::ToAgent message;
@@ -50,6 +60,7 @@ Result<std::uint64_t> Traces::start(const std::string& job, const std::vector<st
   message.mutable_trace_start()->set_seconds(request.seconds);
   message.mutable_trace_start()->set_steps(request.steps);
   Trace trace;
+  trace.tenant = whose.tenant;
   trace.document.trace = last_;
   trace.document.job = job;
   trace.touched = clock_.monotonic();

@@ -28,6 +28,7 @@ struct TraceRequest {
 class Traces {
  public:
   static constexpr std::size_t kMost = 4;
+  static constexpr std::size_t kMostOfTenant = 3;  // who traces all that may be traced leaves one for the others
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;  // of chunks that wait, per trace
   static constexpr Nanoseconds kAbandonedAfter = std::chrono::seconds(60);
 
@@ -35,9 +36,13 @@ class Traces {
 
   // How far nodes' clocks are ahead of ours, where that is known.
   using NodeOffsets = std::map<std::string, ClockDifference::Offset>;
-  // Starts one on these nodes; its number. The error is kNo when this job or too many others are being traced. Its
-  // document tells of `clocks`, for whoever puts the nodes' records beside each other.
-  [[nodiscard]] Result<std::uint64_t> start(const std::string& job, const std::vector<std::string>& nodes,
+  // Starts one on these nodes; its number. The error is kNo when this job or too many others are being traced, of all
+  // tenants or of this one. Its document tells of `clocks`, for whoever puts the nodes' records beside each other.
+  struct Whose {
+    std::string job;
+    std::string tenant;
+  };
+  [[nodiscard]] Result<std::uint64_t> start(const Whose& whose, const std::vector<std::string>& nodes,
                                             const TraceRequest& request, const NodeOffsets& clocks);
 
   // Both are of the node that sent them. False: it says that it is another, or takes no part in the trace; nothing
@@ -62,6 +67,7 @@ class Traces {
 
  private:
   struct Trace {
+    std::string tenant;
     api::Trace document;              // its nodes in order of name; `dropped` for want of room here
     std::set<std::string> recording;  // nodes whose end has not come: one that was lost may be back
     std::deque<std::string> chunks;
@@ -69,6 +75,7 @@ class Traces {
     std::size_t bytes = 0;
     Nanoseconds touched{0};
   };
+  [[nodiscard]] Status check_room(const Whose& whose) const;
   void stop(const Trace& trace);
 
   const Clock& clock_;

@@ -333,11 +333,44 @@ Status JobTable::check_room(const std::string& name, const std::string& tenant) 
               std::to_string(services_.settings.max_jobs_of_tenant) + " (max_jobs_of_tenant): stop one of them " +
               "(POST /v1/jobs/NAME/stop) or wait until one is over, then hand in job " + name + " again");
   }
-  if (jobs_.contains(name) || jobs_.size() < services_.settings.max_jobs) return {};
+  if (jobs_.contains(name)) return {};
+  const std::size_t share = known_share();
+  if (const std::size_t known = known_by_tenant()[tenant]; known >= share && share < services_.settings.max_jobs) {
+    return no("this coordinator knows " + std::to_string(known) + " jobs of tenant " + tenant +
+              ", those that are over too, and keeps " + std::to_string(share) +
+              " (three quarters of max_jobs): hand in job " + name +
+              " under the name of one that is over, or wait until the oldest is forgotten");
+  }
+  if (jobs_.size() < services_.settings.max_jobs) return {};
   return no("this coordinator knows " + std::to_string(jobs_.size()) + " jobs, those that are over too, and keeps " +
             std::to_string(services_.settings.max_jobs) + " (max_jobs): hand in job " + name +
             " under the name of one that is over, " +
             "or have whoever runs the coordinator shorten job_retention or raise max_jobs");
+}
+
+std::size_t JobTable::known_share() const {
+  return services_.settings.max_jobs - services_.settings.max_jobs / 4;
+}
+
+std::map<std::string, std::size_t> JobTable::known_by_tenant() const {
+  std::map<std::string, std::size_t> known;
+  for (const auto& [name, job] : jobs_) ++known[job->state().tenant];
+  return known;
+}
+
+std::optional<std::int64_t> JobTable::surplus() const {
+  // So many of a full share are forgotten that the tenant's next jobs find room.
+  const std::size_t share = known_share() - known_share() / 16;
+  if (jobs_.size() <= share) return std::nullopt;
+  const auto known = known_by_tenant();
+  const auto most = std::ranges::max_element(known, {}, [](const auto& entry) { return entry.second; });
+  if (most->second <= share) return std::nullopt;
+  std::optional<std::int64_t> oldest;
+  for (const auto& [name, job] : jobs_) {
+    if (job->active() || job->state().tenant != most->first) continue;
+    oldest = std::min(oldest.value_or(job->run()), job->run());
+  }
+  return oldest;
 }
 
 void JobTable::remove_old_files() const {

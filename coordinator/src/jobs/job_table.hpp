@@ -54,6 +54,9 @@ class JobTable {
   // False where a stored job cannot be read, or is not loaded: there may be others.
   [[nodiscard]] bool knows_all() const { return !left_alone_ && unloaded_.empty(); }
 
+  // The oldest run that is over of a tenant that has nearly all of its share of max_jobs: it goes before its time, so
+  // that neither this tenant nor others wait for room.
+  [[nodiscard]] std::optional<std::int64_t> surplus() const;
   // A run that is over, and begins to be removed from the store.
   void forget(std::int64_t run);
 
@@ -61,6 +64,9 @@ class JobTable {
   void feed_all(const Event& event);
 
  private:
+  // Known jobs that one tenant may have: a quarter of max_jobs stays for the others.
+  [[nodiscard]] std::size_t known_share() const;
+  [[nodiscard]] std::map<std::string, std::size_t> known_by_tenant() const;
   void remove_old_files() const;
   [[nodiscard]] Result<JobRun*> begin(TuningState state);
   [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;

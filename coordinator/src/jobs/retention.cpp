@@ -43,16 +43,22 @@ Result<bool> Retention::forget_of_runs(std::int64_t now_ns) {
   if (!may_go(services_.settings.job_retention)) return false;
   const auto limit = static_cast<std::int64_t>(unreadable_.size()) + 1;
   TRIMTAB_TRY(const auto runs, services_.store.runs_over(now_ns - services_.settings.job_retention.count(), limit));
-  const auto due = std::ranges::find_if(runs, [this](std::int64_t run) { return !unreadable_.contains(run); });
-  if (due == runs.end()) return false;
-  const auto done = services_.store.forget_run(*due, kRunRows);
+  const auto old = std::ranges::find_if(runs, [this](std::int64_t run) { return !unreadable_.contains(run); });
+  if (old != runs.end()) return forget_of_run(*old);
+  const auto surplus = jobs_.surplus();
+  if (!surplus || unreadable_.contains(*surplus)) return false;
+  return forget_of_run(*surplus);
+}
+
+Result<bool> Retention::forget_of_run(std::int64_t run) {
+  const auto done = services_.store.forget_run(run, kRunRows);
   if (!done.ok() && done.error().kind == ErrorKind::kBadInput) {
-    spdlog::error("run {} is kept, its state cannot be read: {}", *due, done.error().message);
-    unreadable_.insert(*due);
+    spdlog::error("run {} is kept, its state cannot be read: {}", run, done.error().message);
+    unreadable_.insert(run);
     return true;
   }
   if (!done.ok()) return done.error();
-  jobs_.forget(*due);
+  jobs_.forget(run);
   if (*done) ++services_.counters.runs_forgotten;
   return true;
 }

@@ -82,6 +82,7 @@ class Retention {
   // True when there may be more.
   [[nodiscard]] bool forget_some();
   [[nodiscard]] Result<bool> forget_of_runs(std::int64_t now_ns);
+  [[nodiscard]] Result<bool> forget_of_run(std::int64_t run);
   [[nodiscard]] Result<bool> forget_of_audit(std::int64_t now_ns);
   [[nodiscard]] Result<bool> fold_costs();
   [[nodiscard]] Result<bool> thin_steps();

@@ -52,25 +52,27 @@ class RateLimit {
   Nanoseconds paid_until_{0};
 };
 
-// How fast requests of people and scripts are answered: of each caller so many a second, five seconds' worth of them at
-// once. Bounded: beyond kMostCallers those that nobody knows by name share one allowance. The time comes in.
+// How fast requests of people and scripts are answered: of each caller so many a second, and `burst` seconds' worth of
+// them at once. Bounded: beyond kMostCallers those that nobody knows by name share one allowance. The time comes in.
 class RequestRate {
  public:
   static constexpr Nanoseconds kBurst = std::chrono::seconds(5);
   static constexpr std::size_t kMostCallers = 4096;
 
   // REQUIRES: per_second > 0. Who is refused is answered again a second later, or sooner.
-  explicit RequestRate(std::uint32_t per_second) : each_(Nanoseconds(std::chrono::seconds(1)) / per_second) {}
+  explicit RequestRate(std::uint32_t per_second, Nanoseconds burst = kBurst)
+      : each_(Nanoseconds(std::chrono::seconds(1)) / per_second), burst_(burst) {}
 
   // Whether a request of this caller that has come is to be answered; one that is not does not count. `now` is
-  // monotonic.
-  [[nodiscard]] bool take(const std::string& caller, Nanoseconds now);
+  // monotonic. One request may cost as much as several; one that costs more than a burst costs a burst.
+  [[nodiscard]] bool take(const std::string& caller, Nanoseconds now, std::uint64_t cost = 1);
   [[nodiscard]] std::size_t callers() const { return paid_until_.size(); }
 
  private:
   Nanoseconds& account_of(const std::string& caller, Nanoseconds now);
 
   Nanoseconds each_;
+  Nanoseconds burst_;
   std::map<std::string, Nanoseconds> paid_until_;
   Nanoseconds others_paid_until_{0};
 };

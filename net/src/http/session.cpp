@@ -130,6 +130,9 @@ class BeastSession final : public HttpSession, public std::enable_shared_from_th
                           " header, but this has " + std::to_string(count));
       }
     }
+    if (head.count(http::field::transfer_encoding) > 0 && head[http::field::transfer_encoding] != "chunked") {
+      return refuse(Refusal::Kind::kMalformed, 400, "of transfer encodings this server knows chunked alone");
+    }
     auto target = parse_target({head.target().data(), head.target().size()});
     if (!target)
       return refuse(Refusal::Kind::kMalformed, 400,

@@ -177,7 +177,7 @@ TEST_CASE("a node that answers for a command of another finishes and moves nothi
 TEST_CASE("a node neither ends another's part of a trace nor shows what another's ranks do") {
   Training world;
   world.both_come();
-  const std::uint64_t trace = world.services.traces.start("gpt", {"n0", "n1"}, {2, 0}, {}).value();
+  const std::uint64_t trace = world.services.traces.start({"gpt", "*"}, {"n0", "n1"}, {2, 0}, {}).value();
   world.trace_end(1, trace, "n1");
   CHECK_FALSE(world.trace_document(trace).at("nodes")[1].at("ended").get<bool>());
   wire::FromAgent chunk;

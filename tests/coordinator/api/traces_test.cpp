@@ -25,8 +25,8 @@ struct Rig {
           sent[node].push_back(message);
           return true;
         }) {}
-  std::uint64_t start(const std::string& job = "a") {
-    return traces.start(job, {"n0", "n1"}, {2.0, 0}, {{"n0", {-3'000'000'000, 700}}}).value();
+  std::uint64_t start(const std::string& job = "a", const std::string& tenant = "ana") {
+    return traces.start({job, tenant}, {"n0", "n1"}, {2.0, 0}, {{"n0", {-3'000'000'000, 700}}}).value();
   }
   bool chunk(std::uint64_t id, int records, std::size_t bytes = 10, const std::string& node = "n0",
              const std::string& from = "n0") {
@@ -153,12 +153,15 @@ TEST_CASE("a trace is not kept by those who look at it, but by those who want it
 TEST_CASE("one trace a job, few at once, and only where somebody is") {
   Rig rig;
   const auto first = rig.start("a");
-  CHECK(rig.traces.start("a", {"n0"}, {1, 0}, {}).error().kind == ErrorKind::kNo);
-  for (const char* job : {"b", "c", "d"}) CHECK(rig.start(job) > first);
-  CHECK(rig.traces.start("e", {"n0"}, {1, 0}, {}).error().kind == ErrorKind::kNo);
+  CHECK(rig.traces.start({"a", "ana"}, {"n0"}, {1, 0}, {}).error().kind == ErrorKind::kNo);
+  for (const char* job : {"b", "c"}) CHECK(rig.start(job) > first);
+  const auto fourth = rig.traces.start({"d", "ana"}, {"n0"}, {1, 0}, {});
+  CHECK_THAT(fourth.error().message, Catch::Contains("3 traces of tenant ana already"));
+  CHECK(rig.start("d", "bob") > first);
+  CHECK(rig.traces.start({"e", "eve"}, {"n0"}, {1, 0}, {}).error().kind == ErrorKind::kNo);
   Rig other;
-  CHECK(other.traces.start("a", {"away"}, {1, 0}, {}).error().kind == ErrorKind::kUnavailable);
-  const auto id = other.traces.start("a", {"away", "n0"}, {1, 0}, {}).value();
+  CHECK(other.traces.start({"a", "ana"}, {"away"}, {1, 0}, {}).error().kind == ErrorKind::kUnavailable);
+  const auto id = other.traces.start({"a", "ana"}, {"away", "n0"}, {1, 0}, {}).value();
   CHECK(other.state(id).at("nodes")[0].at("remark") == "the node is not connected");
   other.traces.node_gone("n0");
   CHECK(other.state(id).at("state") == "done");

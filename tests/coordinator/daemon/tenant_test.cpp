@@ -54,6 +54,32 @@ struct Tenants : World {
 
 }  // namespace
 
+TEST_CASE("one tenant's jobs that are over leave a quarter of max_jobs to others, and its oldest are forgotten early") {
+  World world;
+  world.services.settings.max_jobs = 32;
+  JobTable table(world.services.for_jobs);
+  Job job;
+  job.world_size = 2;
+  job.steps = 10;
+  job.describe = job.benchmark = job.train = {"command"};
+  const auto hand_in_and_stop = [&](const std::string& name, const std::string& tenant) {
+    job.name = name;
+    const auto taken = table.submit(job, true, tenant);
+    if (!taken.ok()) return taken.error().message;
+    table.find(name)->feed(Order::kStop);
+    return std::string();
+  };
+  for (int i = 0; i < 23; ++i) CHECK(hand_in_and_stop("a" + std::to_string(i), "ana").empty());
+  CHECK_FALSE(table.surplus());
+  CHECK(hand_in_and_stop("a23", "ana").empty());
+  CHECK(table.surplus() == table.find("a0")->run());
+  CHECK_THAT(hand_in_and_stop("a24", "ana"),
+             Catch::Contains("knows 24 jobs of tenant ana") && Catch::Contains("keeps 24"));
+  for (int i = 0; i < 8; ++i) CHECK(hand_in_and_stop("b" + std::to_string(i), "bob").empty());
+  CHECK_THAT(hand_in_and_stop("b8", "bob"), Catch::Contains("knows 32 jobs, those that are over too"));
+  CHECK(hand_in_and_stop("a23", "ana").empty());  // takes its own place
+}
+
 TEST_CASE("a tenant has so many jobs that are not over, all tenants so many that are known") {
   World world;
   world.services.settings.max_jobs_of_tenant = 2;

@@ -188,6 +188,32 @@ TEST_CASE("a coordinator starts whatever is stored: what has no room stays there
   REQUIRE(small.jobs.find(name) != nullptr);
 }
 
+TEST_CASE("a tenant's orders and their bodies have a rate, and the audit log keeps little of what they say") {
+  Accounts world(Bytes{2} << 30);
+  Access everybody(false, nullptr);
+  Api api(world.services, world.jobs, everybody, 100'000);
+  const auto order = [&](std::size_t body) {
+    net::HttpRequest request{"POST", "/v1/jobs/none/stop", {{"why", std::string(15'000, 'w')}}, std::string(body, ' ')};
+    return api.handle(request);
+  };
+  REQUIRE(world.hand_in(large_job("none", 1000), "ana").empty());
+  CHECK(order(0).status == 200);
+  const auto entries = world.store.audit("none", 0, 10);
+  REQUIRE(entries.ok());
+  REQUIRE(!entries->empty());
+  CHECK(entries->front().audit.why.size() == 1000);
+  for (int i = 0; i < 4; ++i) CHECK(order(7 << 20).status != 429);
+  CHECK_THAT(order(7 << 20).body, Catch::Contains("32 MiB"));
+  CHECK(order(0).status != 429);
+  world.clock.advance(10s);
+  CHECK(order(7 << 20).status != 429);
+  int taken = 0;
+  while (taken < 2000 && order(0).status != 429) ++taken;
+  CHECK(taken > 900);
+  CHECK(taken < 1000);
+  CHECK(api.handle({"GET", "/v1/jobs/none", {}, ""}).status == 200);  // who looks is not held up
+}
+
 TEST_CASE("a body of very many values is refused before it is read") {
   std::string body = R"({"job": {"name": "a", "train": [)";
   for (int i = 0; i < 600'000; ++i) body += "0,";

@@ -17,6 +17,15 @@ TEST_CASE("of a caller five seconds' worth of requests are answered at once, the
   CHECK_FALSE(rate.take("ada", now));
 }
 
+TEST_CASE("one request may cost as much as several, at most a burst") {
+  RequestRate rate(10, 2s);
+  CHECK(rate.take("ada", 1s, 15));
+  CHECK_FALSE(rate.take("ada", 1s, 6));
+  CHECK(rate.take("ada", 1s, 5));
+  CHECK(rate.take("bob", 1s, 1'000'000));
+  CHECK_FALSE(rate.take("bob", 1s));
+}
+
 TEST_CASE("what one caller asks takes nothing from another") {
   RequestRate rate(1);
   for (int i = 0; i < 5; ++i) CHECK(rate.take("ada", 1s));
