@@ -17,6 +17,14 @@ struct AgentDatabase {
   std::string instance;  // 16 hex digits: the origin of its batches
 };
 
+// Tables of the spool (costs/cost_store.hpp). Rows of all tables carry checksums: one without its own is left out where
+// it is read, and is set apart at the next start.
+[[nodiscard]] const CheckedTable& batch_rows();  // id, active, bytes, payload
+[[nodiscard]] const CheckedTable& aside_rows();  // instance, id, payload, reason
+
+// What makes its tables.
+[[nodiscard]] Migrations agent_migrations();
+
 // `random` names a new database. Refused: a read-only place, a second agent on the same state.
 [[nodiscard]] Result<AgentDatabase> open_agent_database(const std::string& path, Random& random);
 

@@ -70,6 +70,9 @@ void Agent::Implementation::append_process(std::vector<net::Metric>& all) const 
     add_gauge(all, "database_set_apart",
               "Rows, and parts of tables, that could not be read when a database was opened.", one.health.set_apart,
               of);
+    all.push_back({"trimtab_agent_database_unreadable_rows_total", true,
+                   "Rows that were read without their checksum, and left out.",
+                   static_cast<double>(one.health.unreadable), of});
   }
   add_gauge(all, "loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count());
   if (const auto self = host::read_process_facts("/", ::getpid()); self.ok()) {

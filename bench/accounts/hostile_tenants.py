@@ -16,6 +16,7 @@ import resource
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import threading
@@ -127,14 +128,37 @@ class Waiting(threading.Thread):
             time.sleep(0.05)
 
 
+def row_checksum(values):
+    """As schema/src/store/row_checksum.cpp."""
+    data = b""
+    for value in values:
+        if isinstance(value, int):
+            data += b"i" + struct.pack("<q", value)
+        elif isinstance(value, float):
+            data += b"r" + struct.pack("<d", value + 0.0)
+        else:
+            text = value.encode()
+            data += b"t" + struct.pack("<Q", len(text)) + text
+    state = 0xCBF29CE484222325
+    for byte in data:
+        state = (state ^ byte) * 0x100000001B3 % 2**64
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
+        state = (state ^ state >> 33) * factor % 2**64
+    return struct.unpack("<q", struct.pack("<Q", state or 1))[0]
+
+
 def add_steps(directory, name):
     database = sqlite3.connect(directory / "state" / "coordinator.db")
-    run, text = database.execute("SELECT run, state FROM jobs WHERE name = ?", (name,)).fetchone()
+    run, text = database.execute(
+        "SELECT run, json FROM documents WHERE kind = 'state' AND run = (SELECT MAX(run) FROM jobs WHERE name = ?)", (name,)).fetchone()
     state = json.loads(text)
     state["initial"]["hash"] = state["incumbent"]["hash"] = "made"
-    database.execute("UPDATE jobs SET state = ? WHERE run = ?", (json.dumps(state), run))
-    rows = ((run, 1, step, 1, 0, 0, 0, 100.0, 2.0) for step in range(STEPS))
-    database.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    text = json.dumps(state)
+    database.execute("UPDATE documents SET json = ?, checksum = ? WHERE kind = 'state' AND run = ?",
+                     (text, row_checksum((run, "state", text)), run))
+    steps = ((run, 1, step, 1, 0, 0, 0, 100.0, 2.0) for step in range(STEPS))
+    rows = ((*row, row_checksum(row)) for row in steps)
+    database.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     database.commit()
     database.close()
 

@@ -148,7 +148,7 @@ api::PredictionError prediction_error(const TuningState& state) {
 void add_lists(const TuningState& state, const std::vector<MeasuredStep>& steps,
                const std::vector<EarlierTrial>& earlier, api::Report& report) {
   for (const Trial& trial : state.trials) report.trials.push_back(document_of(trial));
-  for (const EarlierTrial& one : earlier) {
+  for (const EarlierTrial& one : without_kept(earlier, state)) {
     report.earlier_trials.push_back(
         {one.id, one.plan_hash, api::Word<TrialState>(one.state), one.reason, one.predicted_ms, one.measured_ms});
   }

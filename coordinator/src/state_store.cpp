@@ -1,15 +1,18 @@
 #include "state_store.hpp"
 
 #include <algorithm>
-#include <iterator>
 
-#include "coordinator_migrations.hpp"
-#include "coordinator_server_migrations.hpp"
+#include "state_tables.hpp"
 
 namespace trimtab::coordinator {
+using namespace state_tables;
+
 namespace {
 
-constexpr std::uint32_t kApplicationId = 0x54544353;  // "TTCS"
+// Kinds of documents.
+constexpr const char* kState = "state";
+constexpr const char* kTimelines = "timelines";
+constexpr const char* kCard = "card";
 
 std::int64_t integer(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
@@ -35,34 +38,120 @@ void take(const Row& row, Fields&... fields) {
   (one(fields), ...);
 }
 
+// What is left of a row that does not have its checksum: the column, where it holds a number.
+std::int64_t number_in(const Row& row, std::size_t column) {
+  const auto* number = std::get_if<std::int64_t>(&row[column]);
+  return number == nullptr ? 0 : *number;
+}
+
+struct Head {
+  std::int64_t run = 0;
+  std::string name;
+  std::string tenant;
+  std::string phase;
+  bool active = false;
+  std::uint64_t launch = 0;
+};
+
+Head head_of(const Row& row) {
+  Head head;
+  take(row, head.run, head.name, head.tenant, head.phase, head.active, head.launch);
+  return head;
+}
+
+// Of a job whose state cannot be read: it is over, since nobody knows which plan it ran.
+TuningState lost_state(const Head& head, const std::string& database) {
+  TuningState state;
+  state.job.name = head.name;
+  state.job.world_size = 1;
+  state.tenant = head.tenant;
+  state.launch = head.launch;
+  state.phase = phase_named(head.phase).value_or(Phase::kFailed);
+  if (!is_final(state.phase)) state.phase = Phase::kFailed;
+  state.failure =
+      "what was stored of it is damaged, its plan too, so it is not run on: ranks that are left of it are "
+      "ended. Hand it in again, and it goes on from its latest checkpoint. What could not be read is named "
+      "in the table set_apart of " +
+      database;
+  return state;
+}
+
 }  // namespace
 
-Migrations state_migrations() {
-  return {kApplicationId,
-          "coordinator state",
-          {std::begin(kCoordinatorMigrations), std::end(kCoordinatorMigrations)},
-          {std::begin(kCoordinatorServerMigrations), std::end(kCoordinatorServerMigrations)}};
-}
-
+// A file that was too large to be checked, and is damaged where the start reads it, is checked the second time.
 Result<StateStore> StateStore::open(const std::string& name) {
-  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kCreate, state_migrations(), true));
-  TRIMTAB_TRY(const auto rows, database.query("SELECT coordinator FROM identity"));
-  if (rows.size() != 1) return unavailable("the coordinator state " + name + " has lost its identity: it is damaged");
-  return StateStore(std::move(database), as_text(rows[0][0]));
+  auto opened = try_open(name);
+  if (opened.ok() || opened.error().kind != ErrorKind::kBadInput || names_server(name)) return opened;
+  return try_open(name);
 }
 
+Result<StateStore> StateStore::try_open(const std::string& name) {
+  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kCreate, state_migrations(), true));
+  StateStore store(std::move(database), "");
+  TRIMTAB_TRY_STATUS(store.read_identity());
+  if (!names_server(name)) {
+    TRIMTAB_TRY_STATUS(store.latest_runs());
+  }
+  return store;
+}
+
+// Whose rows are checked as they are read: an answer must not wait until the whole file is.
 Result<StateStore> StateStore::open_to_read(const std::string& name) {
-  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kReadOnly, state_migrations()));
+  Migrations migrations = state_migrations();
+  migrations.checked.clear();
+  TRIMTAB_TRY(Database database, Database::open(name, DatabaseMode::kReadOnly, migrations));
   return StateStore(std::move(database), "");
 }
 
+// From the first that is whole, which the other is then made of.
+Status StateStore::read_identity() {
+  for (const CheckedTable* table : {&identity_rows(), &identity_again_rows()}) {
+    TRIMTAB_TRY(const auto found, database_.query_checked(*table));
+    if (found.rows.size() != 1) continue;
+    identity_ = as_text(found.rows[0][0]);
+    last_launch_ = static_cast<std::uint64_t>(as_integer(found.rows[0][1]));
+    const bool is_checked = table == &identity_rows() && !names_server(name());  // a server's may lack its checksum
+    return is_checked ? Status() : database_.transaction([&] { return write_identity(last_launch_); });
+  }
+  return bad_input("the coordinator state " + name() +
+                   " has lost its identity: it is damaged. Put a backup in its place");
+}
+
+Status StateStore::write_identity(std::uint64_t last_launch) {
+  for (const CheckedTable* table : {&identity_rows(), &identity_again_rows()}) {
+    TRIMTAB_TRY_STATUS(database_.execute("DELETE FROM " + table->name));
+    TRIMTAB_TRY_STATUS(database_.execute(insertion(*table), with_checksum({identity_, integer(last_launch)})));
+  }
+  return {};
+}
+
 Result<std::int64_t> StateStore::add_job(const TuningState& state, std::int64_t now_ns) {
-  TRIMTAB_TRY(const auto rows,
-              database_.execute_returning(
-                  "INSERT INTO jobs (name, phase, active, state, created_ns, changed_ns) "
-                  "VALUES (?, ?, 1, ?, ?, ?) RETURNING run",
-                  {state.job.name, std::string(to_string(state.phase)), to_json(state), now_ns, now_ns}));
-  return as_integer(rows.at(0)[0]);
+  std::int64_t run = 0;
+  const auto add = [&]() -> Status {
+    TRIMTAB_TRY(const auto rows,
+                database_.execute_returning("INSERT INTO jobs (name, phase, active, created_ns, changed_ns) "
+                                            "VALUES (?, ?, 1, ?, ?) RETURNING run",
+                                            {state.job.name, std::string(to_string(state.phase)), now_ns, now_ns}));
+    run = as_integer(rows.at(0)[0]);
+    return write_state(run, state, now_ns);
+  };
+  TRIMTAB_TRY_STATUS(database_.transaction(add));
+  return run;
+}
+
+Status StateStore::write_state(std::int64_t run, const TuningState& state, std::int64_t now_ns) {
+  TRIMTAB_TRY_STATUS(write_document(run, kState, to_json(state)));
+  Row head = with_checksum({run, state.job.name, state.tenant, std::string(to_string(state.phase)),
+                            std::int64_t{is_final(state.phase) ? 0 : 1}, integer(state.launch), now_ns});
+  std::swap(head.front(), head.back());  // the checksum is set, the run is asked for
+  return database_.execute(
+      "UPDATE jobs SET checksum = ?, name = ?, tenant = ?, phase = ?, active = ?, launch = ?, changed_ns = ? WHERE "
+      "run = ?",
+      head);
+}
+
+Status StateStore::write_document(std::int64_t run, const std::string& kind, const std::string& json) {
+  return database_.execute(insertion(document_rows(), "run, kind"), with_checksum({run, kind, json}));
 }
 
 Status StateStore::save(std::int64_t run, const TuningState& state, const Transition& transition, std::int64_t now_ns) {
@@ -72,44 +161,48 @@ Status StateStore::save(std::int64_t run, const TuningState& state, const Transi
 
 Status StateStore::write(std::int64_t run, const TuningState& state, const Transition& transition,
                          std::int64_t now_ns) {
-  for (const Note& note : transition.notes) TRIMTAB_TRY_STATUS(write_note(run, note, now_ns));
-  for (const AuditEntry& entry : transition.audit) TRIMTAB_TRY_STATUS(add_audit(entry, now_ns));
+  TRIMTAB_TRY_STATUS(write_notes(run, transition.notes, now_ns));
+  for (const AuditEntry& entry : transition.audit) TRIMTAB_TRY_STATUS(write_audit(entry, now_ns));
   TRIMTAB_TRY_STATUS(write_steps(run, transition.steps));
   TRIMTAB_TRY_STATUS(write_trials(run, state, transition, now_ns));
-  if (!transition.state_changed) return {};
-  return database_.execute(
-      "UPDATE jobs SET phase = ?, active = ?, state = ?, changed_ns = ? WHERE run = ?",
-      {std::string(to_string(state.phase)), std::int64_t{is_final(state.phase) ? 0 : 1}, to_json(state), now_ns, run});
+  return transition.state_changed ? write_state(run, state, now_ns) : Status();
 }
 
 Status StateStore::write_steps(std::int64_t run, const std::vector<MeasuredStep>& steps) {
   Rows rows;
   for (const MeasuredStep& step : steps) {
-    rows.push_back({run, integer(step.launch), step.step, integer(step.epoch), std::int64_t{step.trial},
-                    std::int64_t{step.block}, std::int64_t{step.warmup ? 1 : 0}, step.wall_ms, step.loss});
+    rows.push_back(
+        with_checksum({run, integer(step.launch), step.step, integer(step.epoch), std::int64_t{step.trial},
+                       std::int64_t{step.block}, std::int64_t{step.warmup ? 1 : 0}, step.wall_ms, step.loss}));
   }
-  return database_.execute_each(
-      "INSERT INTO steps (run, launch, step, epoch, trial, block, warmup, wall_ms, loss) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, launch, step) DO UPDATE SET epoch = excluded.epoch, "
-      "trial = excluded.trial, block = excluded.block, warmup = excluded.warmup, wall_ms = excluded.wall_ms, "
-      "loss = excluded.loss",
-      rows);
+  return database_.execute_each(insertion(step_rows(), "run, launch, step"), rows);
 }
 
-Status StateStore::write_note(std::int64_t run, const Note& note, std::int64_t now_ns) {
-  TRIMTAB_TRY_STATUS(database_.execute(
-      "INSERT INTO events SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3, ?4, ?5 FROM events WHERE run = ?1",
-      {run, now_ns, note.kind, note.text, note.data_json}));
-  TRIMTAB_TRY_STATUS(database_.execute(
-      "DELETE FROM events WHERE run = ?1 AND sequence <= (SELECT MAX(sequence) FROM events WHERE run = ?1) - ?2",
-      {run, kEventsKept}));
-  if (note.kind != "phase" || !phase_named(note.text)) return {};
-  TRIMTAB_TRY_STATUS(database_.execute(
-      "INSERT INTO phases SELECT ?1, 1 + COALESCE(MAX(sequence), 0), ?2, ?3 FROM phases WHERE run = ?1",
-      {run, note.text, now_ns}));
-  return database_.execute(
-      "DELETE FROM phases WHERE run = ?1 AND sequence <= (SELECT MAX(sequence) FROM phases WHERE run = ?1) - ?2",
-      {run, kPhasesKept});
+Status StateStore::write_notes(std::int64_t run, const std::vector<Note>& notes, std::int64_t now_ns) {
+  Rows events;
+  Rows phases;
+  for (const Note& note : notes) {
+    events.push_back({now_ns, note.kind, note.text, note.data_json});
+    if (note.kind == "phase" && phase_named(note.text)) phases.push_back({note.text, now_ns});
+  }
+  TRIMTAB_TRY_STATUS(append(event_rows(), run, events, kEventsKept));
+  return append(phase_rows(), run, phases, kPhasesKept);
+}
+
+// Behind the run's rows there, of which so many stay.
+Status StateStore::append(const CheckedTable& table, std::int64_t run, const Rows& values, std::int64_t kept) {
+  if (values.empty()) return {};
+  TRIMTAB_TRY(const auto last,
+              database_.query("SELECT COALESCE(MAX(sequence), 0) FROM " + table.name + " WHERE run = ?", {run}));
+  std::int64_t sequence = as_integer(last.at(0)[0]);
+  Rows rows;
+  for (const Row& one : values) {
+    Row row{run, ++sequence};
+    row.insert(row.end(), one.begin(), one.end());
+    rows.push_back(with_checksum(std::move(row)));
+  }
+  TRIMTAB_TRY_STATUS(database_.execute_each(insertion(table), rows));
+  return database_.execute("DELETE FROM " + table.name + " WHERE run = ? AND sequence <= ?", {run, sequence - kept});
 }
 
 // A trial that was taken back before it began leaves no row.
@@ -127,56 +220,77 @@ Status StateStore::write_trials(std::int64_t run, const TuningState& state, cons
 
 Status StateStore::write_trial(std::int64_t run, const Trial& trial, std::int64_t now_ns) {
   return database_.execute(
-      "INSERT INTO trials (run, trial, state, reason, plan_hash, plan, predicted_ms, measured_ms, changed_ns) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, trial) DO UPDATE SET state = excluded.state, "
-      "reason = excluded.reason, plan_hash = excluded.plan_hash, plan = excluded.plan, "
-      "predicted_ms = excluded.predicted_ms, measured_ms = excluded.measured_ms, changed_ns = excluded.changed_ns",
-      {run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason.text(), trial.plan.hash,
-       trial.plan.json, trial.predicted.mean_ms, trial.measured.mean_ms, now_ns});
+      insertion(trial_rows(), "run, trial"),
+      with_checksum({run, std::int64_t{trial.id}, std::string(to_string(trial.state)), trial.reason.text(),
+                     trial.plan.hash, trial.plan.json, trial.predicted.mean_ms, trial.measured.mean_ms, now_ns}));
 }
 
 Status StateStore::save_timelines(std::int64_t run, const std::string& json) {
-  return database_.execute("UPDATE jobs SET timelines = ? WHERE run = ?", {json, run});
+  return write_document(run, kTimelines, json);
 }
 
 Status StateStore::save_card(std::int64_t run, const std::string& json) {
-  return database_.execute("UPDATE jobs SET card = ? WHERE run = ?", {json, run});
+  return write_document(run, kCard, json);
 }
 
+// Where the row is damaged, the run's state says whose it is.
 Result<std::vector<StoredRun>> StateStore::latest_runs() const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, name, active FROM jobs WHERE run IN "
-                                               "(SELECT MAX(run) FROM jobs GROUP BY name) ORDER BY run"));
+  TRIMTAB_TRY(const auto found,
+              database_.query_checked(job_rows(), "WHERE run IN (SELECT MAX(run) FROM jobs GROUP BY name)"));
   std::vector<StoredRun> runs;
-  for (const Row& row : rows) {
-    StoredRun& one = runs.emplace_back();
-    take(row, one.run, one.name, one.active);
+  for (const Row& row : found.rows) {
+    const Head head = head_of(row);
+    runs.push_back({head.run, head.name, head.active});
   }
+  for (const Row& row : found.damaged) {
+    const std::int64_t run = number_in(row, 0);
+    const auto stored = job(run);
+    if (!stored.ok() && stored.error().kind != ErrorKind::kBadInput) return stored.error();
+    if (stored.ok()) runs.push_back({run, stored->state.job.name, !is_final(stored->state.phase)});
+  }
+  std::ranges::sort(runs, {}, &StoredRun::run);
   return runs;
 }
 
 Result<StoredJob> StateStore::job(std::int64_t run) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT state, timelines, card FROM jobs WHERE run = ?", {run}));
-  if (rows.empty()) return bad_input("run " + std::to_string(run) + " is not stored");
-  TRIMTAB_TRY(TuningState state, parse_tuning_state(as_text(rows[0][0])));
-  return StoredJob{run, std::move(state), {as_text(rows[0][1]), as_text(rows[0][2])}};
-}
-
-Result<std::uint64_t> StateStore::last_launch() const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT last_launch FROM identity"));
-  return static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
+  TRIMTAB_TRY(const auto heads, database_.query_checked(job_rows(), "WHERE run = ?", {run}));
+  TRIMTAB_TRY(const auto documents, database_.query_checked(document_rows(), "WHERE run = ?", {run}));
+  if (heads.rows.empty() && heads.damaged.empty()) {
+    return bad_input("run " + std::to_string(run) + " is not stored");
+  }
+  StoredJob stored;
+  stored.run = run;
+  stored.is_lost = true;
+  for (const Row& row : documents.rows) {
+    const std::string& kind = as_text(row[1]);
+    const std::string& json = as_text(row[2]);
+    if (kind == kTimelines) stored.documents.timelines_json = json;
+    if (kind == kCard) stored.documents.card_json = json;
+    if (kind != kState) continue;
+    TRIMTAB_TRY(stored.state, parse_tuning_state(json));
+    stored.is_lost = false;
+  }
+  if (!stored.is_lost) return stored;
+  if (heads.rows.empty()) {
+    return bad_input("what is stored of run " + std::to_string(run) +
+                     " is damaged: neither its name nor its state can be read");
+  }
+  stored.state = lost_state(head_of(heads.rows[0]), name());
+  return stored;
 }
 
 Result<std::uint64_t> StateStore::last_launch(const std::string& name) const {
-  TRIMTAB_TRY(const std::uint64_t last, last_launch());
-  TRIMTAB_TRY(const auto rows,
-              database_.query("SELECT state FROM jobs WHERE name = ? ORDER BY run DESC LIMIT 1", {name}));
-  if (rows.empty()) return last;
-  TRIMTAB_TRY(const TuningState state, parse_tuning_state(as_text(rows[0][0])));
-  return std::max(last, state.launch);
+  TRIMTAB_TRY(const auto found,
+              database_.query_checked(job_rows(), "WHERE name = ? ORDER BY run DESC LIMIT 1", {name}));
+  if (!found.damaged.empty()) return last_launch_ + kLaunchesSkipped;
+  return found.rows.empty() ? last_launch_ : std::max(last_launch_, head_of(found.rows[0]).launch);
 }
 
 Status StateStore::raise_last_launch(std::uint64_t launch) {
-  return database_.execute("UPDATE identity SET last_launch = ?1 WHERE last_launch < ?1", {integer(launch)});
+  if (launch <= last_launch_) return {};
+  TRIMTAB_TRY_STATUS(database_.transaction([&] { return write_identity(launch); }));
+  last_launch_ = launch;
+  return {};
 }
 
 Result<std::vector<std::int64_t>> StateStore::runs_over(std::int64_t before_ns, std::int64_t limit) const {
@@ -189,25 +303,25 @@ Result<std::vector<std::int64_t>> StateStore::runs_over(std::int64_t before_ns, 
 }
 
 Result<bool> StateStore::forget_run(std::int64_t run, std::int64_t rows) {
-  TRIMTAB_TRY(const auto over, database_.query("SELECT state FROM jobs WHERE run = ? AND active = 0", {run}));
-  if (over.empty()) return true;
-  TRIMTAB_TRY(const TuningState state, parse_tuning_state(as_text(over[0][0])));
+  TRIMTAB_TRY(const auto over, database_.query_checked(job_rows(), "WHERE run = ? AND active = 0", {run}));
+  if (!over.damaged.empty()) return bad_input("its row is damaged");
+  if (over.rows.empty()) return true;
   TRIMTAB_TRY(const bool some, remove_rows(run, rows));
   if (some) return false;
+  const std::uint64_t launch = std::max(last_launch_, head_of(over.rows[0]).launch);
   const auto remove_run = [&]() -> Status {
-    TRIMTAB_TRY_STATUS(raise_last_launch(state.launch));
+    TRIMTAB_TRY_STATUS(write_identity(launch));
     return database_.execute("DELETE FROM jobs WHERE run = ?", {run});
   };
   TRIMTAB_TRY_STATUS(database_.transaction(remove_run));
+  last_launch_ = launch;
   return true;
 }
 
 Result<bool> StateStore::remove_rows(std::int64_t run, std::int64_t rows) {
-  static constexpr std::pair<const char*, const char*> kTablesAndKeys[] = {{"steps", "launch, step"},
-                                                                           {"events", "sequence"},
-                                                                           {"trials", "trial"},
-                                                                           {"phases", "sequence"},
-                                                                           {"commands", "id"}};
+  static constexpr std::pair<const char*, const char*> kTablesAndKeys[] = {
+      {"steps", "launch, step"}, {"events", "sequence"}, {"trials", "trial"},
+      {"phases", "sequence"},    {"commands", "id"},     {"documents", "kind"}};
   for (const auto& [table, key] : kTablesAndKeys) {
     const std::string of_run = std::string(" FROM ") + table + " WHERE run = ?1";
     TRIMTAB_TRY(const auto some, database_.query("SELECT 1" + of_run + " LIMIT 1", {run}));
@@ -220,24 +334,39 @@ Result<bool> StateStore::remove_rows(std::int64_t run, std::int64_t rows) {
   return false;
 }
 
+// One that is damaged is numbered anew.
 Result<std::uint64_t> StateStore::command_id(std::int64_t run, const std::string& tag, const std::string& node) {
-  constexpr const char* kFind = "SELECT id FROM commands WHERE run = ? AND tag = ?";
-  TRIMTAB_TRY(auto rows, database_.query(kFind, {run, tag}));
-  if (rows.empty()) {
-    TRIMTAB_TRY(rows, database_.execute_returning("INSERT INTO commands (run, tag, node) VALUES (?, ?, ?) RETURNING id",
-                                                  {run, tag, node}));
-  }
-  return static_cast<std::uint64_t>(as_integer(rows.at(0)[0]));
+  TRIMTAB_TRY(const auto found, database_.query_checked(command_rows(), "WHERE run = ? AND tag = ?", {run, tag}));
+  if (!found.rows.empty()) return static_cast<std::uint64_t>(as_integer(found.rows[0][0]));
+  std::int64_t id = 0;
+  const auto add = [&]() -> Status {
+    if (!found.damaged.empty()) {
+      TRIMTAB_TRY_STATUS(database_.execute("DELETE FROM commands WHERE run = ? AND tag = ?", {run, tag}));
+    }
+    TRIMTAB_TRY(const auto rows,
+                database_.execute_returning("INSERT INTO commands (run, tag, node) VALUES (?, ?, ?) RETURNING id",
+                                            {run, tag, node}));
+    id = as_integer(rows.at(0)[0]);
+    return database_.execute("UPDATE commands SET checksum = ? WHERE id = ?",
+                             {row_checksum({id, run, tag, node, std::int64_t{0}}), id});
+  };
+  TRIMTAB_TRY_STATUS(database_.transaction(add));
+  return static_cast<std::uint64_t>(id);
 }
 
 Result<std::optional<CommandOwner>> StateStore::command_owner(std::uint64_t id) const {
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT run, tag, node FROM commands WHERE id = ?", {integer(id)}));
-  if (rows.empty()) return std::optional<CommandOwner>{};
-  return std::optional<CommandOwner>({as_integer(rows[0][0]), as_text(rows[0][1]), as_text(rows[0][2])});
+  TRIMTAB_TRY(const auto found, database_.query_checked(command_rows(), "WHERE id = ?", {integer(id)}));
+  if (found.rows.empty()) return std::optional<CommandOwner>{};
+  const Row& row = found.rows[0];
+  return std::optional<CommandOwner>({as_integer(row[1]), as_text(row[2]), as_text(row[3])});
 }
 
 Status StateStore::command_done(std::uint64_t id) {
-  TRIMTAB_TRY_STATUS(database_.execute("UPDATE commands SET done = 1 WHERE id = ?", {integer(id)}));
+  TRIMTAB_TRY(auto found, database_.query_checked(command_rows(), "WHERE id = ?", {integer(id)}));
+  if (found.rows.empty()) return {};
+  found.rows[0].back() = std::int64_t{1};
+  TRIMTAB_TRY_STATUS(database_.execute("UPDATE commands SET done = 1, checksum = ? WHERE id = ?",
+                                       {row_checksum(found.rows[0]), integer(id)}));
   return id <= kCommandsKept ? Status() : forget_done_commands(id - kCommandsKept);
 }
 
@@ -256,20 +385,32 @@ Result<std::vector<StoredEvent>> StateStore::events(std::int64_t run, std::int64
     if (bytes > kEventBytes && last != after) break;
     last = as_integer(row[0]);
   }
-  TRIMTAB_TRY(const auto rows, database_.query("SELECT sequence, at_ns, kind, text, data FROM events "
-                                               "WHERE run = ? AND sequence > ? AND sequence <= ? ORDER BY sequence",
-                                               {run, after, last}));
+  TRIMTAB_TRY(
+      const auto found,
+      database_.query_checked(event_rows(), "WHERE run = ? AND sequence > ? AND sequence <= ?", {run, after, last}));
   std::vector<StoredEvent> events;
-  for (const Row& row : rows) {
+  std::int64_t same = 0;
+  for (const Row& row : found.rows) {
     StoredEvent& one = events.emplace_back();
-    take(row, one.sequence, one.at_ns, one.note.kind, one.note.text, one.note.data_json);
+    take(row, same, one.sequence, one.at_ns, one.note.kind, one.note.text, one.note.data_json);
   }
+  for (const Row& row : found.damaged) events.push_back({number_in(row, 1), 0, {kDamaged, kDamagedText}});
+  std::ranges::sort(events, {}, &StoredEvent::sequence);
   return events;
 }
 
 Status StateStore::add_audit(const AuditEntry& entry, std::int64_t now_ns) {
-  return database_.execute("INSERT INTO audit (at_ns, who, what, job, run, why, tenant) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                           {now_ns, entry.who, entry.what, entry.job, entry.run, entry.why, entry.tenant});
+  return database_.transaction([&] { return write_audit(entry, now_ns); });
+}
+
+Status StateStore::write_audit(const AuditEntry& entry, std::int64_t now_ns) {
+  Row row{now_ns, entry.who, entry.what, entry.job, entry.run, entry.why, entry.tenant};
+  TRIMTAB_TRY(const auto added,
+              database_.execute_returning("INSERT INTO audit (at_ns, who, what, job, run, why, tenant) VALUES (?, ?, "
+                                          "?, ?, ?, ?, ?) RETURNING entry",
+                                          row));
+  row.insert(row.begin(), added.at(0)[0]);
+  return database_.execute("UPDATE audit SET checksum = ? WHERE entry = ?", {row_checksum(row), row[0]});
 }
 
 // The horizon never moves back: what may be gone stays free to go.
@@ -286,7 +427,7 @@ Result<std::uint64_t> StateStore::forget_audit(std::int64_t before_ns, std::int6
     removed = gone.size();
     const std::string what =
         "remove " + std::to_string(removed) + (removed == 1 ? " entry" : " entries") + " of the audit log";
-    return add_audit({kCoordinatorActor, what, "", 0, "older than audit_retention"}, now_ns);
+    return write_audit({kCoordinatorActor, what, "", 0, "older than audit_retention"}, now_ns);
   };
   TRIMTAB_TRY_STATUS(database_.transaction(forget));
   return removed;
@@ -294,34 +435,36 @@ Result<std::uint64_t> StateStore::forget_audit(std::int64_t before_ns, std::int6
 
 Result<std::vector<StoredAudit>> StateStore::audit(const std::string& job, std::int64_t after, std::int64_t limit,
                                                    const std::optional<AuditReader>& reader) const {
-  std::string sql =
-      "SELECT entry, at_ns, who, what, job, run, why, tenant FROM audit "
-      "WHERE (?1 = '' OR job = ?1) AND entry > ?2";
+  std::string rest = "WHERE (?1 = '' OR job = ?1) AND entry > ?2";
   Row arguments{job, after, limit};
   if (reader) {
-    sql += " AND (tenant = ?4 OR (tenant = '' AND run = ?5))";
+    rest += " AND (tenant = ?4 OR (tenant = '' AND run = ?5))";
     arguments.emplace_back(reader->tenant);
     arguments.emplace_back(reader->run);
   }
-  TRIMTAB_TRY(const auto rows, database_.query(sql + " ORDER BY entry LIMIT ?3", arguments));
+  TRIMTAB_TRY(const auto found, database_.query_checked(audit_rows(), rest + " ORDER BY entry LIMIT ?3", arguments));
   std::vector<StoredAudit> entries;
-  for (const Row& row : rows) {
+  for (const Row& row : found.rows) {
     StoredAudit& one = entries.emplace_back();
     AuditEntry& said = one.audit;
     take(row, one.entry, one.at_ns, said.who, said.what, said.job, said.run, said.why, said.tenant);
   }
+  for (const Row& row : found.damaged) {
+    entries.push_back({number_in(row, 0), 0, {kCoordinatorActor, kDamagedEntry, job, 0, "its checksum is wrong"}});
+  }
+  std::ranges::sort(entries, {}, &StoredAudit::entry);
   return entries;
 }
 
 Result<std::vector<MeasuredStep>> StateStore::steps(std::int64_t run) const {
-  TRIMTAB_TRY(const auto rows,
-              database_.query("SELECT launch, step, epoch, trial, block, warmup, wall_ms, loss FROM steps "
-                              "WHERE run = ? ORDER BY launch DESC, step DESC LIMIT ?",
-                              {run, kStepsKept}));
-  std::vector<MeasuredStep> steps(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    MeasuredStep& one = steps[rows.size() - 1 - i];
-    take(rows[i], one.launch, one.step, one.epoch, one.trial, one.block, one.warmup, one.wall_ms, one.loss);
+  TRIMTAB_TRY(
+      const auto found,
+      database_.query_checked(step_rows(), "WHERE run = ? ORDER BY launch DESC, step DESC LIMIT ?", {run, kStepsKept}));
+  std::vector<MeasuredStep> steps(found.rows.size());
+  std::int64_t same = 0;
+  for (std::size_t i = 0; i < found.rows.size(); ++i) {
+    MeasuredStep& one = steps[found.rows.size() - 1 - i];
+    take(found.rows[i], same, one.launch, one.step, one.epoch, one.trial, one.block, one.warmup, one.wall_ms, one.loss);
   }
   return steps;
 }
@@ -371,16 +514,20 @@ Result<bool> StateStore::thin_steps(std::int64_t run) {
 }
 
 Result<std::vector<EarlierTrial>> StateStore::earlier_trials(std::int64_t run) const {
-  TRIMTAB_TRY(auto rows,
-              database_.query("SELECT trial, state, reason, plan_hash, predicted_ms, measured_ms FROM trials "
-                              "WHERE run = ? AND plan = '' ORDER BY trial DESC LIMIT ?",
-                              {run, kEarlierTrialsTold}));
-  std::ranges::reverse(rows);
+  TRIMTAB_TRY(const auto found,
+              database_.query_checked(trial_rows(), "WHERE run = ? AND plan = '' ORDER BY trial DESC LIMIT ?",
+                                      {run, kEarlierTrialsTold}));
   std::vector<EarlierTrial> trials;
-  for (const Row& row : rows) {
+  std::int64_t same = 0;
+  std::string plan;
+  for (const Row& row : found.rows) {
     EarlierTrial& one = trials.emplace_back();
-    take(row, one.id, one.state, one.reason, one.plan_hash, one.predicted_ms, one.measured_ms);
+    take(row, same, one.id, one.state, one.reason, one.plan_hash, plan, one.predicted_ms, one.measured_ms);
   }
+  for (const Row& row : found.damaged) {
+    trials.push_back({static_cast<std::int32_t>(number_in(row, 1)), kDamaged, kDamagedText, "", 0, 0});
+  }
+  std::ranges::sort(trials, {}, &EarlierTrial::id);
   return trials;
 }
 

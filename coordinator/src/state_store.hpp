@@ -1,7 +1,8 @@
 #pragma once
 
 // The coordinator's state on disk or on a server (sql/): jobs, phases, trials, measured steps, command ids, events, the
-// audit log. A transition of a job is one transaction. Not thread-safe: the event loop's.
+// audit log. A transition of a job is one transaction. Rows without their checksum are left out; where they would be
+// shown it is said that they are damaged. Not thread-safe: the event loop's.
 
 #include <cstdint>
 #include <optional>
@@ -51,6 +52,8 @@ struct StoredJob {
   std::int64_t run = 0;
   TuningState state;
   StoredDocuments documents;
+  // Its state is damaged: this one says no more than whose it is, and why it is over.
+  bool is_lost = false;
 };
 
 // One of the runs that latest_runs() lists, before anything of it is read.
@@ -131,7 +134,7 @@ class StateStore {
   // Of all runs of this name: launches go on counting, so that ranks of an earlier run are told apart.
   [[nodiscard]] Result<std::uint64_t> last_launch(const std::string& name) const;
   // Of runs that are forgotten, and what raise_last_launch() was told.
-  [[nodiscard]] Result<std::uint64_t> last_launch() const;
+  [[nodiscard]] std::uint64_t last_launch() const { return last_launch_; }
 
   // No launch has this number, or a lower one, from now on but of runs that go on.
   [[nodiscard]] Status raise_last_launch(std::uint64_t launch);
@@ -139,10 +142,10 @@ class StateStore {
   // The runs that were over before `before_ns`, the oldest first.
   [[nodiscard]] Result<std::vector<std::int64_t>> runs_over(std::int64_t before_ns, std::int64_t limit) const;
   // Removes up to so many rows of a run that is over, and last the run itself: true when nothing is left. Fails with
-  // kBadInput where the run's state cannot be read, because nobody knows its launches then.
+  // kBadInput where the run's row is damaged, because nobody knows its launches then.
   [[nodiscard]] Result<bool> forget_run(std::int64_t run, std::int64_t rows);
 
-  // The same id for the same (run, tag), always.
+  // The same id for the same (run, tag), unless its row was damaged.
   [[nodiscard]] Result<std::uint64_t> command_id(std::int64_t run, const std::string& tag, const std::string& node);
   [[nodiscard]] Result<std::optional<CommandOwner>> command_owner(std::uint64_t id) const;
   [[nodiscard]] Status command_done(std::uint64_t id);
@@ -165,6 +168,7 @@ class StateStore {
   [[nodiscard]] Result<std::vector<EarlierTrial>> earlier_trials(std::int64_t run) const;
 
  private:
+  [[nodiscard]] static Result<StateStore> try_open(const std::string& name);
   StateStore(Database database, std::string identity)
       : database_(std::move(database)), identity_(std::move(identity)) {}
   [[nodiscard]] Status write(std::int64_t run, const TuningState& state, const Transition& transition,
@@ -172,7 +176,14 @@ class StateStore {
   [[nodiscard]] Result<std::int64_t> stride_of_steps(const Row& older) const;
   // False when there are none.
   [[nodiscard]] Result<bool> remove_rows(std::int64_t run, std::int64_t rows);
-  [[nodiscard]] Status write_note(std::int64_t run, const Note& note, std::int64_t now_ns);
+  [[nodiscard]] Status read_identity();
+  // What follows is part of a transaction.
+  [[nodiscard]] Status write_identity(std::uint64_t last_launch);
+  [[nodiscard]] Status write_state(std::int64_t run, const TuningState& state, std::int64_t now_ns);
+  [[nodiscard]] Status write_document(std::int64_t run, const std::string& kind, const std::string& json);
+  [[nodiscard]] Status write_notes(std::int64_t run, const std::vector<Note>& notes, std::int64_t now_ns);
+  [[nodiscard]] Status append(const CheckedTable& table, std::int64_t run, const Rows& values, std::int64_t kept);
+  [[nodiscard]] Status write_audit(const AuditEntry& entry, std::int64_t now_ns);
   [[nodiscard]] Status write_steps(std::int64_t run, const std::vector<MeasuredStep>& steps);
   [[nodiscard]] Status write_trials(std::int64_t run, const TuningState& state, const Transition& transition,
                                     std::int64_t now_ns);
@@ -180,6 +191,7 @@ class StateStore {
 
   Database database_;
   std::string identity_;
+  std::uint64_t last_launch_ = 0;
 };
 
 }  // namespace trimtab::coordinator

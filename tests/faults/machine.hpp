@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "../damaged_file.hpp"
 #include "../schema/sample_costs.hpp"
 #include "power_cut_disk.hpp"
+#include "seeded_runs.hpp"
 
 namespace trimtab::test {
 
@@ -33,14 +35,32 @@ class Machine {
     full_ = failing_ = false;
     return loss;
   }
-  // Somebody removes databases whose names begin so, while they are open. Not beside another fault: what a machine
-  // whose power goes right then had in a removed file is gone.
+  // Somebody removes databases whose names begin so, or a part of them, while they are open. Not beside another fault:
+  // what a machine whose power goes right then had in a removed file is gone.
   bool remove_open(const std::vector<std::string>& names) {
     if (may_fail()) return false;
     calm();
+    const std::vector<std::vector<const char*>> choices = {{"", "-wal", "-shm"}, {""}};
+    const auto& ends = choices[random_.below(choices.size())];
     for (const std::string& name : names) {
-      for (const char* end : {"", "-wal", "-shm"}) std::remove(disk.file(name + end).c_str());
+      for (const char* end : ends) std::remove(disk.file(name + end).c_str());
     }
+    return true;
+  }
+  // The disk flips a bit of a database, in any page but the first and where something stands. False where there is no
+  // other. REQUIRES: nobody has it open.
+  bool flip_bit_of(const std::string& name) {
+    PowerCutDisk::Copy files = disk.copy(disk.file(name));
+    const auto database = files.find(disk.file(name));
+    if (database == files.end() || database->second.size() <= kDatabasePage) return false;
+    for (int tries = 0; tries < 30; ++tries) {
+      std::string flipped = database->second;
+      const bool is_used = database->second[flip_bit(flipped, random_, kDatabasePage).place] != 0;
+      if (is_used) database->second = std::move(flipped);
+      if (is_used) break;
+    }
+    disk.set_back(disk.file(name), files);
+    met("flipped bit");
     return true;
   }
   // Nothing fails from now on.

@@ -215,9 +215,11 @@ void PowerCutDisk::come_up(Random& random, Loss loss) {
 }
 
 void PowerCutDisk::lay_out() const {
-  // Nothing else of the directory outlives a start: the index of a write-ahead log is shared memory.
+  // Nothing else of the directory outlives a start, but what is written once and never again: the index of a
+  // write-ahead log is shared memory.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
-    if (!entry.path().string().ends_with(".lock")) std::filesystem::remove(entry.path());
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".lock") && !path.ends_with(".first-page")) std::filesystem::remove(entry.path());
   }
   for (const auto& [path, bytes] : copy(directory_)) std::ofstream(path, std::ios::binary) << bytes;
 }

@@ -210,6 +210,7 @@ void SimulatedAgent::boot() {
 void SimulatedAgent::open() {
   auto state = agent::open_agent_database(machine_.disk.file("agent.db"), random_);
   if (!state.ok()) return expect(machine_.may_fail(), "an agent's database opens: " + state.error().message);
+  compare(*state);
   auto life = std::make_unique<Life>(*this, std::move(state).value());
   auto costs = agent::CostStore::open(
       life->state.database, machine_.disk.file("costs.db"), life->state.instance, spool_limit_,
@@ -261,6 +262,7 @@ void SimulatedAgent::die() {
   peer_ = 0;
   if (machine_.come_up() == PowerCutDisk::Loss::kUnsynced) ranks_.power_cut(index_);
   if (!behaves_) copy_or_set_back();
+  if (!behaves_ && random_.below(6) == 0) flip_bit();
   ++lives_;
   const Nanoseconds away = Nanoseconds(random_.between(100'000'000, behaves_ ? 1'000'000'000 : 20'000'000'000));
   time_.after(away, [this, life = lives_] {
@@ -285,6 +287,73 @@ void SimulatedAgent::copy_or_set_back() {
   }
   recorded = copy_->recorded;
   set_back_ = true;
+  before_flip_.reset();
+  set_apart_ = 0;
+}
+
+void SimulatedAgent::flip_bit() {
+  if (random_.below(3) == 0) {
+    const auto counts = [this] {
+      const auto own = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kReadOnly);
+      return own.ok() ? measurement_counts(*own) : std::map<std::string, std::uint64_t>();
+    };
+    if (!CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kReadWrite).ok()) return;
+    const auto before = counts();
+    if (!machine_.flip_bit_of("costs.db")) return;
+    const auto after = counts();
+    for (const auto& [subject, count] : before) {
+      if (!after.contains(subject)) lost_own.insert(subject);
+    }
+    return;
+  }
+  if (before_flip_) return;
+  std::optional<Spooled> spooled = spooled_now();
+  if (spooled && machine_.flip_bit_of("agent.db")) before_flip_ = std::move(spooled);
+}
+
+// Nothing where it cannot be read now.
+std::optional<SimulatedAgent::Spooled> SimulatedAgent::spooled_now() const {
+  Migrations unchecked = agent::agent_migrations();
+  unchecked.checked.clear();
+  const auto database = Database::open(machine_.disk.file("agent.db"), DatabaseMode::kReadWrite, unchecked);
+  if (!database.ok()) return std::nullopt;
+  const auto rows = database->query_checked(agent::batch_rows());
+  if (!rows.ok()) return std::nullopt;
+  Spooled spooled;
+  for (const Row& row : rows->rows) spooled.emplace(as_integer(row[0]), as_text(row[3]));
+  return spooled;
+}
+
+void SimulatedAgent::compare(agent::AgentDatabase& state) {
+  const std::uint64_t apart = state.database.look_after().set_apart;
+  const bool named = apart > std::exchange(set_apart_, apart);
+  if (named) met("agent with rows that were set apart");
+  was_damaged = was_damaged || named;
+  const auto before = std::exchange(before_flip_, std::nullopt);
+  if (!before) return;
+  const auto rows = state.database.query_checked(agent::batch_rows());
+  if (!rows.ok()) return expect(machine_.may_fail(), "a spool can be read");
+  Spooled after;
+  for (const Row& row : rows->rows) after.emplace(as_integer(row[0]), as_text(row[3]));
+  for (const auto& [id, payload] : after) {
+    expect(before->contains(id) && before->at(id) == payload, "a damaged spool sends nothing wrong");
+  }
+  for (const auto& [id, payload] : *before) {
+    if (after.contains(id)) continue;
+    expect(named, "what is missing from a damaged spool is named");
+    met("batch that was damaged");
+    const auto batch = agent::decode_batch(payload);
+    expect(batch.ok(), "a batch can be read");
+    for (const Cost& cost : batch->costs) lost_spooled.insert(cost.key.subject);
+  }
+  for (auto one = recorded.begin(); one != recorded.end();) {
+    const auto reply = agent::CommandLedger(state.database).reply(asked_.at(one->first));
+    const bool is_there = !reply.ok() || *reply;
+    expect(is_there || named, "a reply that is missing is named");
+    expect(!reply.ok() || !*reply || (*reply)->output() == one->second, "a damaged reply is not told");
+    if (!is_there) ++runs_lost[one->first];
+    one = is_there ? std::next(one) : recorded.erase(one);
+  }
 }
 
 void SimulatedAgent::behave() {
@@ -412,7 +481,8 @@ void SimulatedAgent::check(const wire::ToAgent& message) {
   expect(coordinator >= served_, "no word of an earlier coordinator is acted on");
   served_ = coordinator;
   expect(message.batch_ack().refused().empty(), "no batch is refused");
-  expect(!message.welcome().renew_instance() || copy_, "an agent that was never set back is not taken for one");
+  expect(!message.welcome().renew_instance() || copy_ || was_damaged,
+         "an agent that was never set back is not taken for one");
   if (message.command().has_describe()) {
     const auto job = parse_job(message.command().describe().job_json(), "a described job");
     expect(job.ok(), "what is described is a job");

@@ -58,6 +58,10 @@ class SimulatedAgent {
   std::map<std::string, std::uint64_t> runs;
   std::map<std::string, std::uint64_t> runs_lost;  // without having been written down
   std::map<std::string, std::string> recorded;     // by tag: the output
+  // What its own databases lost by damage, and named.
+  std::set<std::string> lost_own;
+  std::set<std::string> lost_spooled;
+  bool was_damaged = false;
 
  private:
   struct Copy {
@@ -102,6 +106,11 @@ class SimulatedAgent {
   [[nodiscard]] agent::HardwareProbe::Surroundings probe_surroundings(Life& life);
   [[nodiscard]] agent::CoordinatorPort port();
   void copy_or_set_back();
+  void flip_bit();
+  using Spooled = std::map<std::uint64_t, std::string>;
+  [[nodiscard]] std::optional<Spooled> spooled_now() const;
+  // What a start finds after that is right, or named.
+  void compare(agent::AgentDatabase& state);
   void connect();
   void every(Nanoseconds period, const std::function<void()>& work);
   void beat(Nanoseconds period, std::uint64_t beats);
@@ -136,6 +145,8 @@ class SimulatedAgent {
   std::uint64_t beats_ = 0;   // series of heartbeats, of which the last one goes on
   bool behaves_ = false;
   std::optional<Copy> copy_;
+  std::optional<Spooled> before_flip_;  // payloads by number, until a start has compared
+  std::uint64_t set_apart_ = 0;
   bool set_back_ = false;  // and no coordinator has been heard since
   std::uint64_t measured_ = 0;
   std::map<std::string, wire::Command> asked_;  // descriptions, by job

@@ -63,6 +63,7 @@ void SimulatedCoordinator::boot() {
 void SimulatedCoordinator::open() {
   auto store = StateStore::open(machine_.disk.file("coordinator.db"));
   if (!store.ok()) return expect(machine_.may_fail(), "the coordinator's state opens: " + store.error().message);
+  compare(*store);
   auto costs = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kCreate);
   if (!costs.ok()) return expect(machine_.may_fail(), "the coordinator's costs open: " + costs.error().message);
   life_ = std::make_unique<Life>(clock_, std::move(store).value(), std::move(costs).value(), files_.path(),
@@ -134,6 +135,7 @@ void SimulatedCoordinator::die() {
   network_.coordinator_gone();
   machine_.come_up();
   if (!behaves_) copy_or_set_back();
+  if (!behaves_ && random_.below(6) == 0) flip_bit();
   ++lives_;
   const Nanoseconds away = Nanoseconds(random_.between(100'000'000, behaves_ ? 1'000'000'000 : 30'000'000'000));
   time_.after(away, [this, life = lives_] {
@@ -155,6 +157,54 @@ void SimulatedCoordinator::copy_or_set_back() {
     if (!after.contains(subject)) lost.insert(subject);
   }
   was_set_back = true;
+}
+
+void SimulatedCoordinator::flip_bit() {
+  if (random_.below(2) == 0) {
+    std::map<std::int64_t, std::string> states;
+    if (before_flip_) return;
+    const auto store = StateStore::open(machine_.disk.file("coordinator.db"));  // its log is copied into it
+    if (!store.ok()) return;
+    const auto runs = store->latest_runs();
+    for (const StoredRun& run : runs.ok() ? *runs : std::vector<StoredRun>()) {
+      const auto job = store->job(run.run);
+      if (job.ok()) states[run.run] = to_json(job->state);
+    }
+    before_flip_ = std::move(states);
+  }
+  if (before_flip_) {
+    if (!machine_.flip_bit_of("coordinator.db")) before_flip_.reset();
+    return;
+  }
+  if (!CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kReadWrite).ok()) return;
+  const auto before = stored();
+  if (!machine_.flip_bit_of("costs.db")) return;
+  const auto after = stored();
+  for (const auto& [subject, count] : after) {
+    expect(before.contains(subject) && before.at(subject) >= count,
+           "a damaged database serves no wrong count: " + subject);
+  }
+  for (const auto& [subject, count] : before) {
+    if (after.contains(subject)) continue;
+    lost.insert(subject);
+    met("cost that was damaged");
+  }
+  was_set_back = true;  // what is counted as lost then is lost
+}
+
+void SimulatedCoordinator::compare(StateStore& store) {
+  const std::uint64_t apart = store.look_after().set_apart;
+  const bool named = apart > std::exchange(set_apart_, apart);
+  if (named) met("state with rows that were set apart");
+  was_damaged = was_damaged || named;
+  const auto before = std::exchange(before_flip_, std::nullopt);
+  for (const auto& [run, state] : before ? *before : std::map<std::int64_t, std::string>()) {
+    const auto job = store.job(run);
+    const bool is_right = job.ok() && !job->is_lost && to_json(job->state) == state;
+    expect(is_right || named || machine_.may_fail(), "a damaged state tells what it told, or names what is damaged");
+    expect(!job.ok() || is_right || job->is_lost, "a damaged state tells nothing wrong");
+    if (!is_right) met("job that was damaged");
+  }
 }
 
 // Nothing where no database was made yet.
@@ -284,8 +334,10 @@ void SimulatedCoordinator::order(const std::string& tag, const std::string& node
   const auto id = life_->store.command_id(kRun, tag, node);
   if (!id.ok()) return expect(machine_.may_fail(), "a command gets an id");
   const auto [known, is_new] = ids_.emplace(tag, *id);
-  expect(known->second == *id, "a command keeps its id");
-  if (is_new) expect(tags_.emplace(*id, tag).second, "an id is given once");
+  const bool is_renumbered = known->second != *id;
+  expect(!is_renumbered || was_damaged, "a command keeps its id, unless that is set apart");
+  known->second = *id;
+  if (is_new || is_renumbered) expect(tags_.emplace(*id, tag).second, "an id is given once");
   wire::ToAgent message;
   message.mutable_command()->set_id(*id);
   Job job;

@@ -64,6 +64,7 @@ class SimulatedCoordinator {
   // What the cost database had and, when it was set back to an older copy, had not any more.
   std::set<std::string> lost;
   bool was_set_back = false;
+  bool was_damaged = false;                    // rows of its state were set apart, and named
   std::map<std::string, std::string> outputs;  // of commands that are done, by tag
 
  private:
@@ -81,6 +82,9 @@ class SimulatedCoordinator {
   void commit_soon();
   void die();
   void copy_or_set_back();
+  void flip_bit();
+  // What a start finds after that is right, or named.
+  void compare(coordinator::StateStore& store);
   [[nodiscard]] std::map<std::string, std::uint64_t> stored() const;
   void tick();
   void submit();
@@ -102,7 +106,9 @@ class SimulatedCoordinator {
   bool behaves_ = false;
   std::int32_t world_size_ = 0;  // of the job to hand in; 0 = none
   bool submitted_ = false;
-  std::optional<PowerCutDisk::Copy> copy_;  // of the cost database
+  std::optional<PowerCutDisk::Copy> copy_;                          // of the cost database
+  std::optional<std::map<std::int64_t, std::string>> before_flip_;  // states of runs, until a start has compared
+  std::uint64_t set_apart_ = 0;
   std::optional<Trace> trace_;
   int probes_ = 0;  // that nobody has answered yet
   std::map<std::string, std::string> wanted_;

@@ -186,11 +186,17 @@ Result<std::uint64_t> BatchSpool::put(bool active, const std::string& payload) {
   const auto size = static_cast<Bytes>(payload.size());
   const Bytes beyond = bytes_ + size - limit_;
   if (beyond > (active ? limit_ : 0)) return std::uint64_t{0};
-  TRIMTAB_TRY(const auto rows,
-              database_->execute_returning("INSERT INTO batches (active, bytes, payload) VALUES (?, ?, ?) RETURNING id",
-                                           {std::int64_t{active ? 1 : 0}, size, payload}));
+  Row row{std::int64_t{active ? 1 : 0}, size, payload};
+  const auto add = [&]() -> Status {
+    TRIMTAB_TRY(const auto rows,
+                database_->execute_returning(
+                    "INSERT INTO batches (active, bytes, payload) VALUES (?, ?, ?) RETURNING id", row));
+    row.insert(row.begin(), rows.at(0).at(0));
+    return database_->execute("UPDATE batches SET checksum = ? WHERE id = ?", {row_checksum(row), row[0]});
+  };
+  TRIMTAB_TRY_STATUS(database_->transaction(add));
   bytes_ += size;
-  return static_cast<std::uint64_t>(as_integer(rows.at(0).at(0)));
+  return static_cast<std::uint64_t>(as_integer(row[0]));
 }
 
 Status BatchSpool::acknowledge(std::uint64_t id) {
@@ -202,11 +208,17 @@ Status BatchSpool::acknowledge(std::uint64_t id) {
 }
 
 Result<std::vector<SpooledBatch>> BatchSpool::next(std::uint64_t after, std::size_t count) const {
-  TRIMTAB_TRY(const auto rows, database_->query("SELECT id, payload FROM batches WHERE id > ? ORDER BY id LIMIT ?",
-                                                {static_cast<std::int64_t>(after), static_cast<std::int64_t>(count)}));
-  std::vector<SpooledBatch> batches;
-  for (const auto& row : rows) batches.push_back({static_cast<std::uint64_t>(as_integer(row[0])), as_text(row[1])});
-  return batches;
+  Row arguments{static_cast<std::int64_t>(after), static_cast<std::int64_t>(count)};
+  for (;;) {
+    TRIMTAB_TRY(const auto found,
+                database_->query_checked(batch_rows(), "WHERE id > ? ORDER BY id LIMIT ?", arguments));
+    std::vector<SpooledBatch> batches;
+    for (const auto& row : found.rows) {
+      batches.push_back({static_cast<std::uint64_t>(as_integer(row[0])), as_text(row[3])});
+    }
+    if (!batches.empty() || found.damaged.empty()) return batches;
+    arguments[0] = found.damaged.back()[0];  // none waits for one that is damaged
+  }
 }
 
 Status BatchSpool::set_aside(const std::string& instance, const SpooledBatch& batch, const std::string& reason,
@@ -214,9 +226,8 @@ Status BatchSpool::set_aside(const std::string& instance, const SpooledBatch& ba
   const Value number = static_cast<std::int64_t>(batch.id);
   TRIMTAB_TRY(const auto rows, database_->query("SELECT bytes FROM batches WHERE id = ?", {number}));
   const auto move = [&]() -> Status {
-    TRIMTAB_TRY_STATUS(database_->execute(
-        "INSERT INTO unreadable_batches (instance, id, payload, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        {instance, number, batch.payload, reason}));
+    TRIMTAB_TRY_STATUS(database_->execute(insertion(aside_rows()) + " ON CONFLICT DO NOTHING",
+                                          with_checksum({instance, number, batch.payload, reason})));
     return leaves ? database_->execute("DELETE FROM batches WHERE id = ?", {number}) : Status{};
   };
   TRIMTAB_TRY_STATUS(database_->transaction(move));
@@ -225,13 +236,12 @@ Status BatchSpool::set_aside(const std::string& instance, const SpooledBatch& ba
 }
 
 Result<std::vector<BatchSpool::AsideBatch>> BatchSpool::next_aside(const AsideBatch& after, std::size_t count) const {
-  TRIMTAB_TRY(
-      const auto rows,
-      database_->query("SELECT instance, id, payload FROM unreadable_batches WHERE (instance, id) > (?, ?) "
-                       "ORDER BY instance, id LIMIT ?",
-                       {after.instance, static_cast<std::int64_t>(after.batch.id), static_cast<std::int64_t>(count)}));
+  TRIMTAB_TRY(const auto found,
+              database_->query_checked(
+                  aside_rows(), "WHERE (instance, id) > (?, ?) ORDER BY instance, id LIMIT ?",
+                  {after.instance, static_cast<std::int64_t>(after.batch.id), static_cast<std::int64_t>(count)}));
   std::vector<AsideBatch> all;
-  for (const auto& row : rows) {
+  for (const auto& row : found.rows) {
     all.push_back({as_text(row[0]), {static_cast<std::uint64_t>(as_integer(row[1])), as_text(row[2])}});
   }
   return all;

@@ -38,8 +38,7 @@ Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
       collectives_(services.for_costs, services.clocks, services.store.identity()),
       costs_(services.for_costs, [this](const BatchAnswer& answer) { batch_stored(answer); }),
       unfinished_(jobs) {
-  const auto last = services_.store.last_launch();
-  if (last.ok()) launches_at_start_ = *last;
+  launches_at_start_ = services_.store.last_launch();
 }
 
 Agents::~Agents() = default;

@@ -300,7 +300,9 @@ net::HttpResponse get_report(const Call& call, const JobRun& job) {
 net::HttpResponse get_card(const Call&, const JobRun& job) {
   std::string card = job.card().json();
   if (!card.empty()) return ok(std::move(card));
-  return failure(404, "job " + job.name() + " has no card yet" + in_phase(job) + ": no rank has told of a step");
+  const char* const lost = job.active() ? "" : ", or what was stored of it is damaged (trimtab_database_set_apart)";
+  return failure(404, "job " + job.name() + " has no card" + (job.active() ? " yet" : "") + in_phase(job) +
+                          ": no rank has told of a step" + lost);
 }
 
 // Why it cannot be obeyed; empty = it can.

@@ -241,7 +241,7 @@ std::string submitted_document(const Submitted& submitted) {
 
 std::string trials_document(const TuningState& state, const std::vector<EarlierTrial>& earlier) {
   api::Trials document;
-  for (const EarlierTrial& trial : earlier) document.trials.push_back(document_of(trial));
+  for (const EarlierTrial& trial : without_kept(earlier, state)) document.trials.push_back(document_of(trial));
   for (const Trial& trial : state.trials) document.trials.push_back(document_of(trial));
   return api::to_json(document);
 }

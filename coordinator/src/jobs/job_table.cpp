@@ -190,10 +190,12 @@ Status JobTable::load(const StoredRun& stored) {
     return {};
   }
   TuningState& state = read->state;
+  if (read->is_lost && stored.active) give_up(stored.run, state);
+  const bool active = stored.active && !read->is_lost;
   const std::string tenant = state.tenant;
   const std::uint64_t bytes = coordinator::held_bytes(state);
   const Status room = check_account(stored.name, tenant, bytes, nullptr);
-  if (stored.active && !room.ok()) {
+  if (active && !room.ok()) {
     if (!unloaded_.contains(stored.name)) spdlog::error("job {} stays stored: {}", stored.name, room.error().message);
     const bool holds = state.job.submit.empty() && !state.watched;
     services_.members.hold(stored.run, stored.name, holds ? state.nodes : std::vector<NodeShare>{});
@@ -204,9 +206,22 @@ Status JobTable::load(const StoredRun& stored) {
   auto& slot = jobs_[stored.name];
   slot = std::make_unique<JobRun>(stored.run, std::move(state), std::move(read->documents), services_);
   // A picture for its report may be missing, which is made while there is room for it.
-  if (!stored.active && (!room.ok() || slot->report_complete())) slot->shelve();
+  if (!active && (!room.ok() || slot->report_complete())) slot->shelve();
   unloaded_.erase(stored.name);
   return {};
+}
+
+// Where that cannot be stored, the next start finds the same.
+void JobTable::give_up(std::int64_t run, const TuningState& state) const {
+  const std::string& name = state.job.name;
+  spdlog::error("job {} is given up: {}", name, state.failure);
+  Transition transition;
+  transition.state_changed = true;
+  transition.notes.push_back({"phase", std::string(to_string(state.phase))});
+  transition.notes.push_back({"warning", state.failure});
+  transition.audit.push_back({kCoordinatorActor, "give up the job", name, run, state.failure, state.tenant});
+  const Status stored = services_.store.save(run, state, transition, services_.clock.wall().count());
+  if (!stored.ok()) spdlog::error("job {}: that it is given up cannot be stored: {}", name, stored.error().message);
 }
 
 void JobTable::load_late() {

@@ -74,6 +74,8 @@ class JobTable {
   [[nodiscard]] Status check_account(const std::string& name, const std::string& tenant, std::uint64_t bytes,
                                      const JobRun* present) const;
   [[nodiscard]] Status load(const StoredRun& stored);
+  // One whose stored state is damaged.
+  void give_up(std::int64_t run, const TuningState& state) const;
   void load_late();
 
   const JobNeeds& services_;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ struct Migrations {
   // which the steps make, and the file as it was is kept beside the new one. Empty: nothing is.
   std::vector<CheckedTable> checked = {};
   std::vector<std::string> after_salvage = {};  // run where something was set apart
+  // A larger file is not checked when it is opened: its rows are as they are read. Damage that is found then leaves the
+  // empty file PATH.suspect, and the next who opens it for writing checks it whatever its size.
+  Bytes checked_up_to = std::numeric_limits<Bytes>::max();
 };
 
 using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
@@ -62,10 +66,10 @@ struct DatabaseHealth {
   std::uint64_t unreadable = 0;    // rows that were read since and did not have their checksum
 };
 
-// Rows that have their checksum, without it; and how many there were without.
+// Rows that have their checksum, without it; and those that do not have theirs, whose values may be of any type.
 struct CheckedRows {
   Rows rows;
-  std::uint64_t damaged = 0;
+  Rows damaged;
 };
 
 class Database {
@@ -129,6 +133,11 @@ class Database {
 [[nodiscard]] std::int64_t row_checksum(const Row& values);
 // The values with their checksum behind them, for an INSERT.
 [[nodiscard]] Row with_checksum(Row values);
+
+// The insertion of a row of with_checksum(). `key`: takes the place of the one that has the same in these columns.
+[[nodiscard]] std::string insertion(const CheckedTable& table, const std::string& key = "");
+// The table's checked columns, with commas.
+[[nodiscard]] std::string columns_of(const CheckedTable& table);
 
 // REQUIRES: the value holds that type (our own schema says so).
 [[nodiscard]] std::int64_t as_integer(const Value& value);

@@ -37,6 +37,11 @@ constexpr const char* kKeysAgain =
     "protocol, channels, kernel_class, checksum) SELECT id, 'set apart', id, '', 0, 0, '', 0, 0, '', '', '', 0, '', "
     "row_checksum(id, 'set apart', CAST(id AS TEXT), '', 0, 0, '', 0, 0, '', '', '', 0, '') FROM ids "
     "WHERE id NOT IN (SELECT id FROM cost_keys) AND EXISTS (SELECT 1 FROM set_apart WHERE place = 'cost_keys')";
+constexpr const char* kOriginsOfTheOther =
+    "INSERT OR IGNORE INTO origins (id, name, folded, node, checksum) SELECT id, name, folded, node, checksum FROM "
+    "origins_again";
+constexpr const char* kOtherOrigins =
+    "INSERT OR REPLACE INTO origins_again SELECT id, name, folded, node, checksum FROM origins";
 constexpr const char* kOriginsAgain =
     "INSERT INTO origins (id, name, folded) SELECT origin, 'set apart ' || lower(hex(randomblob(8))), max(1, "
     "coalesce((SELECT min(number) - 1 FROM batches b WHERE b.origin = used.origin AND number > 0), 1)) FROM (SELECT "
@@ -149,6 +154,11 @@ const CheckedTable& origin_rows() {
   return table;
 }
 
+const CheckedTable& origin_again_rows() {
+  static const CheckedTable table{"origins_again", origin_rows().columns};
+  return table;
+}
+
 const CheckedTable& batch_rows() {
   static const CheckedTable table{"batches", {"origin", "number", "fingerprint", "source", "costs"}};
   return table;
@@ -176,8 +186,8 @@ Migrations migrations() {
           "cost database",
           {std::begin(kCostMigrations), std::end(kCostMigrations)},
           {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
-          {fingerprint_rows(), origin_rows(), batch_rows(), key_rows(), cost_rows(), fact_rows()},
-          {kKeysAgain, kOriginsAgain, kOriginsChecked, kFingerprintsAgain}};
+          {fingerprint_rows(), origin_rows(), origin_again_rows(), batch_rows(), key_rows(), cost_rows(), fact_rows()},
+          {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain}};
 }
 
 Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {

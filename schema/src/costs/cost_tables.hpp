@@ -17,9 +17,10 @@ namespace trimtab::cost_tables {
 [[nodiscard]] Migrations migrations();
 
 // The tables and their checked columns. Rows without their checksum are left out wherever they are read.
-[[nodiscard]] const CheckedTable& fingerprint_rows();  // hash, json: empty where only the hash could be read
-[[nodiscard]] const CheckedTable& origin_rows();       // id, name, folded, node
-[[nodiscard]] const CheckedTable& batch_rows();        // origin, number, fingerprint, source, costs
+[[nodiscard]] const CheckedTable& fingerprint_rows();   // hash, json: empty where only the hash could be read
+[[nodiscard]] const CheckedTable& origin_rows();        // id, name, folded, node
+[[nodiscard]] const CheckedTable& origin_again_rows();  // the same, of a file
+[[nodiscard]] const CheckedTable& batch_rows();         // origin, number, fingerprint, source, costs
 [[nodiscard]] const CheckedTable& key_rows();
 [[nodiscard]] const CheckedTable& cost_rows();  // fingerprint, cost_key, source, origin, statistics
 [[nodiscard]] const CheckedTable& fact_rows();  // fingerprint, name, json

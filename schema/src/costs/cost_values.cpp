@@ -92,7 +92,7 @@ Status read_batches(const Database& database, const CostQuery& query,
     TRIMTAB_TRY(auto found, database.query_checked(batch_rows(), rest, arguments));
     const std::vector<SingleBatch> batches = batches_of(std::move(found.rows));
     for (const SingleBatch& batch : batches) TRIMTAB_TRY_STATUS(each(batch));
-    if (batches.empty() || batches.size() + found.damaged < static_cast<std::size_t>(kAtOnce)) return {};
+    if (batches.empty() || batches.size() + found.damaged.size() < static_cast<std::size_t>(kAtOnce)) return {};
     arguments[0] = batches.back().origin;
     arguments[1] = batches.back().number;
   }

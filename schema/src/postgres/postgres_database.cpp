@@ -201,7 +201,7 @@ Result<CheckedRows> PostgresDatabase::query_checked(const std::string& sql, cons
   TRIMTAB_TRY(Rows rows, query(sql, arguments));
   CheckedRows found;
   for (Row& row : rows) keep_whole(found, std::move(row), true);
-  unreadable_ += found.damaged;
+  unreadable_ += found.damaged.size();
   return found;
 }
 

@@ -112,9 +112,8 @@ DatabaseHealth Database::look_after() {
 
 Result<CheckedRows> Database::query_checked(const CheckedTable& table, const std::string& rest,
                                             const Row& arguments) const {
-  std::string sql = "SELECT ";
-  for (const std::string& column : table.columns) sql += column + ", ";
-  return backend_->query_checked(sql + "checksum FROM " + table.name + " " + rest, arguments);
+  return backend_->query_checked("SELECT " + columns_of(table) + ", checksum FROM " + table.name + " " + rest,
+                                 arguments);
 }
 
 void keep_whole(CheckedRows& found, Row row, bool may_lack) {
@@ -124,8 +123,27 @@ void keep_whole(CheckedRows& found, Row row, bool may_lack) {
   if (checksum == Value(row_checksum(row)) || (may_lack && has_none)) {
     found.rows.push_back(std::move(row));
   } else {
-    ++found.damaged;
+    found.damaged.push_back(std::move(row));
   }
+}
+
+std::string columns_of(const CheckedTable& table) {
+  std::string text;
+  for (const std::string& column : table.columns) text += (text.empty() ? "" : ", ") + column;
+  return text;
+}
+
+std::string insertion(const CheckedTable& table, const std::string& key) {
+  std::string places;
+  std::string again;
+  for (const std::string& column : table.columns) {
+    places += "?, ";
+    again += column + " = excluded." + column + ", ";
+  }
+  const std::string insert =
+      "INSERT INTO " + table.name + " (" + columns_of(table) + ", checksum) VALUES (" + places + "?)";
+  if (key.empty()) return insert;
+  return insert + " ON CONFLICT (" + key + ") DO UPDATE SET " + again + "checksum = excluded.checksum";
 }
 
 std::int64_t as_integer(const Value& value) {

@@ -3,7 +3,9 @@
 #include <sqlite3.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "schema/hash64.hpp"
 
@@ -20,9 +22,11 @@ void append_integer(std::string& bytes, std::int64_t value) {
   append_number(bytes, static_cast<std::uint64_t>(value));
 }
 
+// Databases keep one zero and one NaN.
 void append_real(std::string& bytes, double value) {
+  const double kept = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value + 0.0;
   bytes += 'r';
-  append_number(bytes, std::bit_cast<std::uint64_t>(value));
+  append_number(bytes, std::bit_cast<std::uint64_t>(kept));
 }
 
 void append_text(std::string& bytes, std::string_view value) {

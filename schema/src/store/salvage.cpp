@@ -42,7 +42,7 @@ const CheckedTable* checked_of(const Migrations& migrations, const std::string& 
 
 std::string wrong_checksums(SQLite::Database& connection, const CheckedTable& table) {
   const std::string wrong = "SELECT COUNT(*) FROM " + table.name + " NOT INDEXED WHERE checksum IS NOT row_checksum(" +
-                            list(table.columns) + ")";
+                            columns_of(table) + ")";
   const std::int64_t count = connection.execAndGet(wrong).getInt64();
   if (count == 0) return "";
   return std::to_string(count) + (count == 1 ? " row" : " rows") + " of " + table.name + " without their checksum";
@@ -76,6 +76,8 @@ class TableCopy {
 
   // From the front as far as it goes, then from the back: a page that cannot be read hides none but its own rows.
   void run() {
+    // What the steps have put there is in the place of what the file has.
+    if (table_ != kSetApart) to_.exec("DELETE FROM " + table_);
     std::string failure = read(false);
     if (failure.empty()) return;
     note("", failure);
@@ -103,8 +105,6 @@ class TableCopy {
 
   void take(const Row& row) {
     if (!is_whole(row)) return note(row_text(row), "its checksum is wrong");
-    // What the steps have put there is in the place of what the file has.
-    if (!std::exchange(begun_, true) && table_ != kSetApart) to_.exec("DELETE FROM " + table_);
     int index = 0;
     for (const Value& value : row) bind(insert_, ++index, value);
     try {
@@ -154,7 +154,6 @@ class TableCopy {
   SQLite::Statement insert_;
   SQLite::Statement note_;
   std::vector<std::string> noted_;
-  bool begun_ = false;
 };
 
 // Numbers that were given out are not given out again.

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "store/database_open.hpp"
 #include "store/database_place.hpp"
 #include "store/file_place.hpp"
+#include "store/first_page.hpp"
 #include "store/row_checksum.hpp"
 #include "store/salvage.hpp"
 
@@ -81,6 +85,15 @@ struct Prepared {
     for (int i = 0; i < statement.getColumnCount(); ++i) declared.push_back(declared_type(statement, i));
   }
 
+  [[nodiscard]] bool fits_all() {
+    for (int i = 0; i < statement.getColumnCount(); ++i) {
+      if (!fits(declared[static_cast<std::size_t>(i)], statement.getColumn(i)) && !statement.getColumn(i).isNull()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   Row row() {
     for (int i = 0; i < statement.getColumnCount(); ++i) {
       const SQLite::Column column = statement.getColumn(i);
@@ -126,7 +139,7 @@ class SqliteDatabase : public DatabaseBackend {
     DatabaseHealth health;
     health.written_back = written_back_;
     health.set_apart = set_apart_;
-    health.unreadable = unreadable_;
+    health.unreadable = std::max<std::uint64_t>(unreadable_, is_suspect() ? 1 : 0);
     return health;
   }
   Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
@@ -141,6 +154,12 @@ class SqliteDatabase : public DatabaseBackend {
   Status write_back();
   Status open_again();
   Status bring_to_safety(const std::string& damage);
+  [[nodiscard]] Error failed(const SQLite::Exception& failure) const;
+  // Who opens it next checks it whole.
+  [[nodiscard]] std::string suspect() const { return path_ + ".suspect"; }
+  [[nodiscard]] bool is_suspect() const { return identity_of(suspect()).has_value(); }
+  void make_suspect() const;
+  [[nodiscard]] bool checks_all() const;
   Status forbid_others();
   Result<Rows> run(const std::string& sql, const Row& arguments);
   Prepared& prepared(const std::string& sql);
@@ -255,10 +274,35 @@ Status SqliteDatabase::write_back() {
 
 Status SqliteDatabase::check_content() {
   if (migrations_.checked.empty()) return {};
+  if (!checks_all()) {
+    try {
+      set_apart_ = count_set_apart(connection_);
+      if (mode_ != DatabaseMode::kReadOnly) keep_first_page(connection_, path_);
+      return {};
+    } catch (const SQLite::Exception& failure) {
+      if ((failure.getErrorCode() & 0xff) != SQLITE_CORRUPT) throw;
+    }
+  }
   const std::string damage = find_damage(connection_, migrations_, mode_ != DatabaseMode::kReadOnly);
   if (!damage.empty()) TRIMTAB_TRY_STATUS(bring_to_safety(damage));
+  if (mode_ != DatabaseMode::kReadOnly && !in_memory_) keep_first_page(connection_, path_);
+  if (mode_ != DatabaseMode::kReadOnly && is_suspect()) std::remove(suspect().c_str());
   set_apart_ = count_set_apart(connection_);
   return {};
+}
+
+bool SqliteDatabase::checks_all() const {
+  return is_suspect() || bytes_on_disk(path_).value_or(0) <= migrations_.checked_up_to;
+}
+
+void SqliteDatabase::make_suspect() const {
+  const bool is_limited = migrations_.checked_up_to < std::numeric_limits<Bytes>::max();
+  if (is_limited && !in_memory_) std::ofstream(suspect(), std::ios::app);
+}
+
+Error SqliteDatabase::failed(const SQLite::Exception& failure) const {
+  if ((failure.getErrorCode() & 0xff) == SQLITE_CORRUPT) make_suspect();
+  return sqlite_failure(failure, kind_, path_);
 }
 
 // Who only reads does so from a copy in memory. Who writes leaves the file as it is under another name, and goes on
@@ -325,7 +369,7 @@ Result<Rows> SqliteDatabase::run(const std::string& sql, const Row& arguments) {
     statement.clearBindings();
     return rows;
   } catch (const SQLite::Exception& failure) {
-    Error error = sqlite_failure(failure, kind_, path_);
+    Error error = failed(failure);
     statements_.erase(sql);
     return error;
   }
@@ -339,17 +383,25 @@ Status SqliteDatabase::change_each(const std::string& sql, const Rows& arguments
 
 Result<CheckedRows> SqliteDatabase::query_checked(const std::string& sql, const Row& arguments) {
   try {
-    SQLite::Statement& statement = prepared(sql).statement;
+    Prepared& ready = prepared(sql);
+    SQLite::Statement& statement = ready.statement;
     int index = 0;
     for (const Value& argument : arguments) bind(statement, ++index, argument);
     CheckedRows found;
-    while (statement.executeStep()) keep_whole(found, values_of(statement), false);
+    while (statement.executeStep()) {
+      if (ready.fits_all()) {
+        keep_whole(found, values_of(statement), false);
+      } else {
+        found.damaged.push_back(values_of(statement));
+      }
+    }
     statement.reset();
     statement.clearBindings();
-    unreadable_ += found.damaged;
+    unreadable_ += found.damaged.size();
+    if (!found.damaged.empty()) make_suspect();
     return found;
   } catch (const SQLite::Exception& failure) {
-    Error error = sqlite_failure(failure, kind_, path_);
+    Error error = failed(failure);
     statements_.erase(sql);
     return error;
   }
@@ -387,10 +439,8 @@ Status SqliteDatabase::run_inside(const char* begin, const std::function<Status(
   return status;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, DatabaseMode mode,
-                                                     const Migrations& migrations, bool exclusive) {
+Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, DatabaseMode mode,
+                                                  const Migrations& migrations, bool exclusive) {
   if (mode != DatabaseMode::kReadOnly) TRIMTAB_TRY_STATUS(take_rescued(path));
   TRIMTAB_TRY_STATUS(check_place(path, mode, migrations));
   OwnerLock lock;
@@ -405,6 +455,16 @@ Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, Da
   } catch (const SQLite::Exception& failure) {
     return sqlite_failure(failure, migrations.kind, path);
   }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, DatabaseMode mode,
+                                                     const Migrations& migrations, bool exclusive) {
+  auto opened = try_open(path, mode, migrations, exclusive);
+  const bool is_refused = !opened.ok() && opened.error().kind == ErrorKind::kBadInput;
+  if (!is_refused || mode == DatabaseMode::kReadOnly || !mend_first_page(path)) return opened;
+  return try_open(path, mode, migrations, exclusive);
 }
 
 }  // namespace trimtab

@@ -106,6 +106,13 @@ bool TrialRecords::has_failed_in_trial(const std::string& plan_hash) const {
   });
 }
 
+std::vector<EarlierTrial> without_kept(std::vector<EarlierTrial> earlier, const TrialRecords& records) {
+  std::set<std::int32_t> kept;
+  for (const Trial& trial : records.trials) kept.insert(trial.id);
+  std::erase_if(earlier, [&](const EarlierTrial& one) { return kept.contains(one.id); });
+  return earlier;
+}
+
 std::vector<Trial> forget_old_trials(TuningState& state) {
   drop_oldest(state.passed_over, kPassedOverKept);
   drop_oldest(state.failed_hashes, kFailedHashesKept);

@@ -93,6 +93,10 @@ struct EarlierTrial {
   double measured_ms = 0;  // 0 = not measured
 };
 
+struct TrialRecords;
+// Without those whose row was damaged, but which the job's state has.
+[[nodiscard]] std::vector<EarlierTrial> without_kept(std::vector<EarlierTrial> earlier, const TrialRecords& records);
+
 // A plan and what was known of it; one that an adoption took the place of is gone back to when the adopted one fails.
 struct Replaced {
   PlanText plan;

@@ -1,0 +1,20 @@
+#pragma once
+
+// A copy of a database file's first page, and of those with the tables' texts that it refers to. They say what the file
+// is and where its tables are: without them nothing of it can be read. They change only where tables are made.
+
+#include <SQLiteCpp/Database.h>
+
+#include <string>
+
+namespace trimtab {
+
+// Keeps it beside the file, as PATH.first-page. Where that cannot be written there is none. Reads through the
+// connection: a process that closes a file otherwise gives up its locks on it.
+void keep_first_page(SQLite::Database& connection, const std::string& path);
+
+// Puts the copy in the place of pages that differ from it in a few bits, as a disk flips them: another file's differ
+// in many. True where it did. REQUIRES: the file could not be opened, and this process has it not open.
+[[nodiscard]] bool mend_first_page(const std::string& path);
+
+}  // namespace trimtab
