@@ -1,6 +1,8 @@
 #include "terminal_text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 
 #include "base/check.hpp"
 
@@ -78,6 +80,14 @@ std::string TextTable::str(std::size_t indent) const {
     text += row + "\n";
   }
   return text;
+}
+
+std::string utc(std::int64_t wall_ns) {
+  const std::time_t seconds = wall_ns / 1'000'000'000;
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return "?";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%SZ", &parts)};
 }
 
 }  // namespace trimtab::cli

@@ -2,6 +2,7 @@
 
 // Text for people at a terminal: tables with columns padded to their widest cell, and what may not reach it. Pure.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,5 +45,8 @@ class TextTable {
 [[nodiscard]] std::string printable(std::string_view text);
 // The same of text of several lines, which stay lines: those after the first stand two spaces in.
 [[nodiscard]] std::string printable_lines(std::string_view text);
+
+// "2026-03-01 14:05:09Z", of ns since 1970.
+[[nodiscard]] std::string utc(std::int64_t wall_ns);
 
 }  // namespace trimtab::cli

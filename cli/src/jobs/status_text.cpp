@@ -1,8 +1,6 @@
 #include "jobs/status_text.hpp"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 
 #include "arguments.hpp"
 #include "base/numbers.hpp"
@@ -74,15 +72,6 @@ std::string parts_text(const api::SwitchPhases& phases) {
       text += (text.empty() ? ", of which " : ", ") + std::string(words) + " " + format_ms(phases.*part);
   });
   return text;
-}
-
-// "2026-03-01 14:05:09Z".
-std::string utc(std::int64_t wall_ns) {
-  const std::time_t seconds = wall_ns / 1'000'000'000;
-  std::tm parts{};
-  std::array<char, 32> text{};
-  if (::gmtime_r(&seconds, &parts) == nullptr) return "?";
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%SZ", &parts)};
 }
 
 }  // namespace

@@ -115,6 +115,22 @@ std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<C
   return text + (table.empty() ? "" : "\n" + table.str(2));
 }
 
+std::string contributors_text(const std::vector<ContributorSummary>& contributors) {
+  TextTable table({"contributor", ">costs", "first", "last"});
+  for (const ContributorSummary& one : contributors) {
+    table.add({printable(one.name), std::to_string(one.costs), utc(one.first_ns), utc(one.last_ns)});
+  }
+  return table.empty() ? "" : table.str();
+}
+
+json contributors_json(const std::vector<ContributorSummary>& contributors) {
+  json list = json::array();
+  for (const ContributorSummary& one : contributors) {
+    list.push_back({{"name", one.name}, {"costs", one.costs}, {"first_ns", one.first_ns}, {"last_ns", one.last_ns}});
+  }
+  return list;
+}
+
 Result<int> show(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const std::uint64_t top, parse_count("--top", arguments.top));
   TRIMTAB_TRY(CostDatabase database, open_costs(arguments.database));
@@ -133,7 +149,9 @@ Result<int> show(const Arguments& arguments, Console& console) {
   }
   const DatabaseHealth health = database.look_after();
   const std::uint64_t unread = health.set_apart + health.unreadable;
+  TRIMTAB_TRY(const auto contributors, database.contributors());
   json document = {{"fingerprints", list}};
+  if (!contributors.empty()) document["contributors"] = contributors_json(contributors);
   if (unread > 0) document["set_apart"] = unread;
   if (arguments.json) console.out << json_text(document, 2) << "\n";
   if (unread > 0 && !arguments.json) {
@@ -141,6 +159,7 @@ Result<int> show(const Arguments& arguments, Console& console) {
                 << " rows or parts of it could not be read and are left out. Its table set_apart names them once a "
                    "program has opened it for writing\n";
   }
+  if (!arguments.json) console.out << contributors_text(contributors);
   if (fingerprints.empty() && !arguments.json) console.out << arguments.database << ": holds no costs yet\n";
   return 0;
 }
@@ -314,6 +333,7 @@ void add_db(CLI::App& root, Selection& selection) {
                "trimtab db import --format aceso profiler/profiled-time-eurosys costs.db --documents documents/");
   add_action(verb, selection, arguments, import_costs);
   add_import(verb, arguments->to_import);
+  add_db_sharing(db, selection);
 }
 
 }  // namespace trimtab::cli

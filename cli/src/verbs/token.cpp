@@ -29,16 +29,24 @@ Result<net::Tokens> read_tokens(const std::string& path, bool may_be_missing) {
 
 Result<int> add(const Arguments& arguments, Console& console) {
   const auto role = net::parse_role(arguments.role);
-  if (!role) return bad_input("--role: expected view, operate or agent, but found '" + arguments.role + "'");
+  if (!role) return bad_input("--role: expected view, operate, costs or agent, but found '" + arguments.role + "'");
   if (*role == net::Role::kAgent && arguments.tenant.empty()) {
     return bad_input(
         "--tenant: an agent's token says whose jobs its node may run: name the tenant, or '*' where it runs "
         "everybody's");
   }
+  const bool of_costs = *role == net::Role::kCosts;
+  if (of_costs && !arguments.tenant.empty() && arguments.tenant != net::kEveryTenant) {
+    return bad_input(
+        "--tenant: costs are the cluster's and no tenant's, so a token of the role costs has none: leave "
+        "--tenant out, but found '" +
+        arguments.tenant + "'");
+  }
   TRIMTAB_TRY(net::Tokens tokens, read_tokens(arguments.tokens, true));
   const bool several = tokens.has_several_tenants();
   TRIMTAB_TRY(const std::string token, net::new_token());
-  const std::string tenant = arguments.tenant.empty() ? arguments.name : arguments.tenant;
+  const std::string own = of_costs ? net::kEveryTenant : arguments.name;
+  const std::string tenant = arguments.tenant.empty() ? own : arguments.tenant;
   TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant}, token));
   // The token first: one that nobody has is worse than one that is not known yet.
   if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
@@ -100,9 +108,9 @@ void add_token(CLI::App& root, Selection& selection) {
   CLI::App* verb = add_part(group, selection, arguments, add, "add", "Make a token and print it, this once");
   add_value(verb, "name", arguments->name, "NAME", "Whose it is; under TLS also the name in the certificate",
             Need::kRequired);
-  add_value(verb, "--role", arguments->role, "view|operate|agent", "What it may", Need::kHasDefault);
+  add_value(verb, "--role", arguments->role, "view|operate|costs|agent", "What it may", Need::kHasDefault);
   add_value(verb, "--tenant", arguments->tenant, "NAME",
-            "Whose jobs it sees, an agent's: runs; '*' all (default: those of NAME, of an agent none)");
+            "Whose jobs it sees, an agent's: runs; '*' all (default: those of NAME, of an agent none, of costs '*')");
   add_value(verb, "-o,--out", arguments->out, "FILE", "Write the token there and do not print it");
   arguments = std::make_shared<Arguments>();
   verb = add_part(group, selection, arguments, remove, "remove", "Make a token worthless");

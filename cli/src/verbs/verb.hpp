@@ -47,6 +47,8 @@ void add_plan_find(CLI::App& plan, Selection& selection);
 void add_plan_estimate(CLI::App& plan, Selection& selection);
 void add_model(CLI::App& root, Selection& selection);
 void add_db(CLI::App& root, Selection& selection);
+// Of the group `db`.
+void add_db_sharing(CLI::App& db, Selection& selection);
 void add_up(CLI::App& root, Selection& selection);
 void add_down(CLI::App& root, Selection& selection);
 void add_profile(CLI::App& root, Selection& selection);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "agents/peer_text.hpp"
+#include "base/text_parts.hpp"
 #include "net/certificates.hpp"
 
 namespace trimtab::coordinator {
@@ -53,6 +54,22 @@ Result<std::string> allowed(const NodeRight& right, const std::string& node, con
             right.shown_by + " (--tenant)");
 }
 
+// The roles that may, of which those that a further role implies are not named.
+std::vector<net::Role> roles_for(Need need) {
+  switch (need) {
+    case Need::kOpen:
+    case Need::kView:
+      return {net::Role::kView};
+    case Need::kOperate:
+      return {net::Role::kOperate};
+    case Need::kReadCosts:
+      return {net::Role::kView, net::Role::kCosts};
+    case Need::kContribute:
+      return {net::Role::kOperate, net::Role::kCosts};
+  }
+  return {};
+}
+
 Denial denial_of(const std::string& whose, const std::string& entry, const net::DenyFile& file) {
   return {403, whose + " is revoked: " + entry + " is on the deny list (" + file.path() + ")"};
 }
@@ -83,10 +100,11 @@ Access::Answer Access::person(const net::HttpRequest& request, Need need) const 
   const auto owner = tokens_->tokens().find(request.token);
   if (!owner) return {{}, Denial{401, "this token is not known here, or not any more"}};
   if (auto denial = denied(*owner)) return {{}, std::move(denial)};
-  const net::Role needed = need == Need::kOperate ? net::Role::kOperate : net::Role::kView;
-  if (!net::may(owner->role, needed)) {
+  const std::vector<net::Role> roles = roles_for(need);
+  if (std::ranges::none_of(roles, [&](net::Role needed) { return net::may(owner->role, needed); })) {
+    const auto name = [](net::Role role) { return std::string(to_string(role)); };
     return {{},
-            Denial{403, "this needs the role " + std::string(to_string(needed)) + ", but " + owner->name +
+            Denial{403, "this needs the role " + joined(roles, " or ", name) + ", but " + owner->name +
                             " has the role " + std::string(to_string(owner->role))}};
   }
   if (under_tls_ && (!is(request.peer, Kind::kPerson) || request.peer->name != owner->name)) {

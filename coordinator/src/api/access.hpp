@@ -20,7 +20,7 @@
 namespace trimtab::coordinator {
 
 // What a route asks for. kOpen: nothing in it is anybody's secret.
-enum class Need { kOpen, kView, kOperate };
+enum class Need { kOpen, kView, kOperate, kReadCosts, kContribute };
 
 struct Caller {
   std::string name;  // empty: nobody had to say

@@ -5,76 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "api/answer_worker.hpp"
-#include "api/job_documents.hpp"
+#include "api/call.hpp"
+#include "api/cost_sharing.hpp"
 #include "api/rank_output.hpp"
 #include "base/numbers.hpp"
 #include "base/utf8.hpp"
 #include "report.hpp"
-#include "schema/cost_database.hpp"
-#include "services.hpp"
-#include "state_store.hpp"
 #include "status_page.hpp"
 
 namespace trimtab::coordinator {
 namespace {
-
-struct Call {
-  const net::HttpRequest& request;
-  Services& services;
-  JobTable& jobs;
-  Nanoseconds now;
-  Nanoseconds up;
-  std::string job_name;  // what stands for {id} in the route
-  Caller caller = {};
-};
-
-net::HttpResponse failure(int status, const std::string& message) {
-  return {status, "application/json", error_document(message)};
-}
-
-net::HttpResponse failure(const Error& error) {
-  return failure(error.kind == ErrorKind::kNo ? 409 : error.kind == ErrorKind::kBadInput ? 400 : 503, error.message);
-}
-
-net::HttpResponse ok(std::string body) {
-  return {200, "application/json", std::move(body)};
-}
-
-// The document, or why there is none.
-template <typename Value>
-net::HttpResponse answer_of(const Result<Value>& value, std::string (*document)(const Value&)) {
-  return value.ok() ? ok(document(*value)) : failure(value.error());
-}
-
-// The same answers without what ranks have printed. That is taken out where the answer is made.
-AnswerWorker::Prepare hides_output(AnswerWorker::Prepare prepare) {
-  return [prepare = std::move(prepare)]() -> AnswerWorker::Making {
-    return [making = prepare()] {
-      net::HttpResponse made = making();
-      made.body = without_rank_output(std::move(made.body));
-      return made;
-    };
-  };
-}
-
-// An answer that grows with what there is: made in its turn, off the loop. `prepare` runs on it.
-net::HttpResponse in_turn(const Call& call, AnswerWorker::Prepare prepare) {
-  AnswerWorker* const answers = call.services.answers;
-  if (answers == nullptr) return prepare()();
-  const std::string address = call.request.address.substr(0, call.request.address.rfind(':'));
-  const std::string whom = call.caller.name.empty() ? address : call.caller.name;
-  if (!answers->has_room(whom)) {
-    return failure(429, "answers that " + whom + " has asked for are being made one after the other, and " +
-                            std::to_string(AnswerWorker::kMostOfCaller) + " wait already: ask again in a second");
-  }
-  if (!call.caller.sees_output()) prepare = hides_output(std::move(prepare));
-  net::HttpResponse response;
-  response.later = [answers, whom, prepare = std::move(prepare)](net::HttpResponse::Answer answer) {
-    answers->enqueue(whom, prepare, std::move(answer));
-  };
-  return response;
-}
 
 // Beyond so many entries a list is written off the loop.
 constexpr std::size_t kFewEntries = 256;
@@ -119,37 +59,6 @@ net::HttpResponse of_job(const Call& call) {
   if (job == nullptr || !call.caller.sees(job->state().tenant))
     return failure(404, "there is no job " + call.job_name + "; GET /v1/jobs lists those there are");
   return body(call, *job);
-}
-
-std::string argument(const Call& call, const std::string& name) {
-  const auto found = call.request.query.find(name);
-  return found == call.request.query.end() ? "" : found->second;
-}
-
-// Whose an entry about this run is; where there is none yet, the caller's.
-std::string tenant_of(const Call& call, std::int64_t run) {
-  const JobRun* job = call.jobs.find_run(run);
-  return job == nullptr ? call.caller.tenant : job->state().tenant;
-}
-
-// Of what a request says of itself, this much is in the audit log.
-constexpr std::size_t kLongestName = 128;
-constexpr std::size_t kLongestReason = 1000;
-
-// A person's order. Who it is has been shown by a token; where none is needed, it is what the request says
-// (?by=…&why=…).
-AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
-  const std::string by = call.caller.name.empty() ? first_of(argument(call, "by"), kLongestName) : call.caller.name;
-  return {by.empty() ? "somebody" : by, what, job, run, first_of(argument(call, "why"), kLongestReason),
-          tenant_of(call, run)};
-}
-
-// In the log before anything is done about it.
-Status order_asked(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
-  const Status stored =
-      call.services.store.add_audit(order_of(call, what, job, run), call.services.clock.wall().count());
-  if (stored.ok()) return {};
-  return wrap("nothing is done, because the audit log cannot be written", stored.error());
 }
 
 net::HttpResponse refused(const Call& call, const std::string& what, const std::string& job, std::int64_t run,
@@ -200,14 +109,6 @@ net::HttpResponse submit(const Call& call) {
       return response;
     };
   });
-}
-
-// Where to go on reading a list; 0 where it is not said.
-Result<std::int64_t> after_of(const Call& call) {
-  const std::string text = argument(call, "after");
-  if (text.empty()) return std::int64_t{0};
-  if (const auto after = parse_number<std::int64_t>(text)) return *after;
-  return bad_input("after = '" + text + "': a sequence number is needed");
 }
 
 net::HttpResponse get_events(const Call& call, const JobRun& job) {
@@ -403,39 +304,6 @@ net::HttpResponse get_trace_chunk(const Call& call) {
   return {200, "application/octet-stream", std::move(**chunk)};
 }
 
-// Keys whose costs are in one page, and fingerprints.
-constexpr std::size_t kCostKeysOfPage = 1000;
-constexpr std::size_t kFingerprintsOfPage = 100;
-
-net::HttpResponse get_fingerprints(const Call& call) {
-  return in_turn(call, [database = call.services.costs.name(), after = argument(call, "after")] {
-    return [database, after] {
-      const auto costs = CostDatabase::open(database, OpenMode::kReadOnly);
-      if (!costs.ok()) return failure(costs.error());
-      auto page = costs->fingerprints_after(after, kFingerprintsOfPage + 1);
-      if (!page.ok()) return failure(page.error());
-      const bool is_last = page->size() <= kFingerprintsOfPage;
-      if (!is_last) page->pop_back();
-      return ok(fingerprints_document(*page, is_last));
-    };
-  });
-}
-
-net::HttpResponse get_costs(const Call& call) {
-  const auto found = call.request.query.find("fingerprint");
-  if (found == call.request.query.end()) return get_fingerprints(call);
-  const auto after = after_of(call);
-  if (!after.ok()) return failure(after.error());
-  return in_turn(call, [database = call.services.costs.name(), fingerprint = found->second, after = *after] {
-    return [database, fingerprint, after] {
-      const auto costs = CostDatabase::open(database, OpenMode::kReadOnly);
-      if (!costs.ok()) return failure(costs.error());
-      const auto page = costs->costs_page(fingerprint, after, kCostKeysOfPage);
-      return page.ok() ? ok(costs_document(fingerprint, *page)) : failure(page.error());
-    };
-  });
-}
-
 struct Route {
   std::string_view method;
   std::string_view path;  // {id} matches one segment
@@ -460,7 +328,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/jobs", get_jobs},
     {"POST", "/v1/jobs", submit<true>, Need::kOperate},
     {"POST", "/v1/profile", submit<false>, Need::kOperate},
-    {"GET", "/v1/costs", get_costs, Need::kView, true},
+    {"GET", "/v1/costs", get_costs, Need::kReadCosts, true},
+    {"GET", "/v1/costs/parts", get_cost_parts, Need::kReadCosts, true},
+    {"POST", "/v1/costs", take_costs, Need::kContribute, true},
+    {"POST", "/v1/costs/remove", remove_costs, Need::kOperate, true},
     {"GET", "/v1/audit", get_audit},
     {"GET", "/v1/jobs/{id}", of_job<get_job>},
     {"GET", "/v1/jobs/{id}/events", of_job<get_events>},
@@ -553,10 +424,11 @@ std::optional<net::HttpResponse> Api::check_rate(const net::HttpRequest& head, c
   return failure(429, reason + ": ask again in a second");
 }
 
-std::optional<net::HttpResponse> Api::check_orders(const net::HttpRequest& request, const Caller& caller) {
+std::optional<net::HttpResponse> Api::check_orders(const net::HttpRequest& request, const Caller& caller,
+                                                   bool audited) {
   if (request.method != "POST") return std::nullopt;
   const Nanoseconds now = services_.clock.monotonic();
-  const bool often = !orders_.take(caller.tenant, now);
+  const bool often = audited && !orders_.take(caller.tenant, now);
   if (!often && bodies_.take(caller.tenant, now, 1 + request.body.size() / 1024)) return std::nullopt;
   const std::string reason =
       often ? "tenant " + caller.tenant + " has given 1000 orders, and may give " + std::to_string(kOrdersPerSecond) +
@@ -572,7 +444,7 @@ net::HttpResponse Api::handle(const net::HttpRequest& request) {
   if (const Route* route = route_of(request, id, path_known)) {
     const auto answer = access_.person(request, route->need);
     if (answer.denial) return failure(answer.denial->status, answer.denial->reason);  // the token went meanwhile
-    if (auto later = check_orders(request, answer.caller)) return *later;
+    if (auto later = check_orders(request, answer.caller, route->need != Need::kContribute)) return *later;
     const Nanoseconds now = services_.clock.monotonic();
     net::HttpResponse told =
         route->handle({request, services_, jobs_, now, now - begun_, std::move(id), answer.caller});

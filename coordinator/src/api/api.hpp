@@ -24,8 +24,9 @@ class Api {
 
  private:
   [[nodiscard]] std::optional<net::HttpResponse> check_rate(const net::HttpRequest& head, const Caller& caller);
-  // Of orders of a tenant: each stands in the audit log, and its body is read and stored.
-  [[nodiscard]] std::optional<net::HttpResponse> check_orders(const net::HttpRequest& request, const Caller& caller);
+  // Of orders of a tenant: what is `audited` stands in the audit log, and each body is read and stored.
+  [[nodiscard]] std::optional<net::HttpResponse> check_orders(const net::HttpRequest& request, const Caller& caller,
+                                                              bool audited);
 
   Services& services_;
   JobTable& jobs_;

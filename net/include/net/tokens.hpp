@@ -11,12 +11,13 @@
 
 namespace trimtab::net {
 
-// kOperate may all that kView may; kAgent is for agents and may neither.
-enum class Role { kView, kOperate, kAgent };
+// kOperate may all that kView and kCosts may; kAgent is for agents and may none of it; kCosts shares costs and nothing
+// else.
+enum class Role { kView, kOperate, kAgent, kCosts };
 [[nodiscard]] std::string_view to_string(Role role);
 [[nodiscard]] std::optional<Role> parse_role(std::string_view text);
 [[nodiscard]] constexpr bool may(Role has, Role needs) {
-  return has == needs || (has == Role::kOperate && needs == Role::kView);
+  return has == needs || (has == Role::kOperate && (needs == Role::kView || needs == Role::kCosts));
 }
 
 inline constexpr const char* kEveryTenant = "*";

@@ -19,8 +19,8 @@ constexpr std::size_t kTokenBytes = 32;
 constexpr std::string_view kHashName = "sha256:";
 constexpr std::string_view kDigits = "0123456789abcdef";
 
-constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles{
-    {{Role::kView, "view"}, {Role::kOperate, "operate"}, {Role::kAgent, "agent"}}};
+constexpr std::array<std::pair<Role, std::string_view>, 4> kRoles{
+    {{Role::kView, "view"}, {Role::kOperate, "operate"}, {Role::kAgent, "agent"}, {Role::kCosts, "costs"}}};
 
 std::string to_hexadecimal(std::string_view bytes) {
   std::string text;
@@ -101,7 +101,7 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
     // The line itself is not repeated: somebody may have written a token there.
     if (!known || !bytes || words >> more || !check(owner).ok()) {
       return bad_input(source + ":" + std::to_string(number) +
-                       ": a token's line is NAME ROLE TENANT sha256:HEX, the role view, operate or agent; "
+                       ": a token's line is NAME ROLE TENANT sha256:HEX, the role view, operate, costs or agent; "
                        "'trimtab token add NAME --role ROLE --tokens " +
                        source + "' writes it");
     }

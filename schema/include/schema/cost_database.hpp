@@ -21,6 +21,7 @@
 #include "schema/cost.hpp"
 #include "schema/database.hpp"
 #include "schema/fingerprint.hpp"
+#include "schema/sharing/shared_costs.hpp"
 
 namespace trimtab {
 
@@ -141,6 +142,22 @@ class CostDatabase {
   // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
   // Returns the number of batches that were new. `other` is a path or a server's name, whatever this one is.
   [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other);
+  [[nodiscard]] Result<MergeCounts> merge_counted(const std::string& other);
+
+  // Stores what somebody contributes (schema/sharing/shared_costs.hpp), in one transaction. Repeating it changes
+  // nothing. Refused is a name that is none, a source that does not name the contributor (kBadInput), and what would be
+  // more than kMostContributed costs of them (kNo).
+  [[nodiscard]] Result<ContributionCounts> contribute(const Contributor& who, std::span<const ContributedCosts> costs);
+  // Removes up to `most` of a contributor's costs in one transaction. A contributor of whom there is nothing is none.
+  [[nodiscard]] Result<RemovedCosts> remove_contributed(const std::string& contributor, std::size_t most);
+  // By name.
+  [[nodiscard]] Result<std::vector<ContributorSummary>> contributors() const;
+
+  // A copy in parts. The first page with an empty `after`, the others with the `next` of the one before. A page has
+  // about `most` costs: a batch is not divided. Facts are no part of it.
+  [[nodiscard]] Result<CostParts> parts_after(const std::string& after, std::size_t most) const;
+  // Takes over a page, all of them in their order, into a database that nobody else writes.
+  [[nodiscard]] Status put_parts(const CostParts& parts);
 
   // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging
   // keeps the fact that was put more often, then the greater text. change_fact() puts what `change` makes of the fact

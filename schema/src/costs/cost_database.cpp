@@ -261,16 +261,72 @@ Result<std::optional<Bytes>> CostDatabase::used_bytes() const {
 }
 
 Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
+  TRIMTAB_TRY(const MergeCounts counts, merge_counted(other));
+  return std::uint64_t{counts.batches};
+}
+
+Result<MergeCounts> CostDatabase::merge_counted(const std::string& other) {
   TRIMTAB_TRY(Database theirs, Database::open(other, DatabaseMode::kReadOnly, cost_tables::migrations()));
   Database& ours = implementation_->database;
-  std::uint64_t added = 0;
+  MergeCounts counts;
   const auto merge = [&]() -> Status {
-    TRIMTAB_TRY(added, cost_tables::merge_costs(ours, theirs));
+    TRIMTAB_TRY(counts, cost_tables::merge_costs(ours, theirs));
     return {};
   };
   // Their writer may go on, we see one moment.
   TRIMTAB_TRY_STATUS(theirs.snapshot([&] { return ours.transaction(merge); }));
-  return added;
+  return counts;
+}
+
+Result<ContributionCounts> CostDatabase::contribute(const Contributor& who, std::span<const ContributedCosts> costs) {
+  Database& database = implementation_->database;
+  ContributionCounts counts;
+  TRIMTAB_TRY_STATUS(database.transaction([&]() -> Status {
+    TRIMTAB_TRY(counts, cost_tables::contribute(database, who, costs));
+    return {};
+  }));
+  return counts;
+}
+
+Result<RemovedCosts> CostDatabase::remove_contributed(const std::string& contributor, std::size_t most) {
+  Database& database = implementation_->database;
+  RemovedCosts removed;
+  TRIMTAB_TRY_STATUS(database.transaction([&]() -> Status {
+    TRIMTAB_TRY(removed, cost_tables::remove_contributed(database, contributor, static_cast<std::int64_t>(most)));
+    return {};
+  }));
+  return removed;
+}
+
+Result<std::vector<ContributorSummary>> CostDatabase::contributors() const {
+  TRIMTAB_TRY(const auto contributions, cost_tables::read_contributions(implementation_->database));
+  std::map<std::string, ContributorSummary> by_name;
+  for (const auto& [origin, one] : contributions) {
+    const auto [found, fresh] =
+        by_name.try_emplace(one.contributor, ContributorSummary{one.contributor, 0, one.first_ns, one.last_ns});
+    ContributorSummary& summary = found->second;
+    summary.costs += static_cast<std::uint64_t>(one.costs);
+    summary.first_ns = std::min(summary.first_ns, one.first_ns);
+    summary.last_ns = std::max(summary.last_ns, one.last_ns);
+  }
+  std::vector<ContributorSummary> summaries;
+  for (auto& [name, summary] : by_name) summaries.push_back(std::move(summary));
+  return summaries;
+}
+
+Result<CostParts> CostDatabase::parts_after(const std::string& after, std::size_t most) const {
+  const Database& database = implementation_->database;
+  CostParts parts;
+  TRIMTAB_TRY_STATUS(database.snapshot([&]() -> Status {
+    TRIMTAB_TRY(parts, cost_tables::parts_after(database, after, most));
+    return {};
+  }));
+  return parts;
+}
+
+Status CostDatabase::put_parts(const CostParts& parts) {
+  Database& database = implementation_->database;
+  return database.transaction([&] { return cost_tables::put_parts(database, parts); });
 }
 
 Status CostDatabase::put_fact(const std::string& fingerprint_hash, const std::string& name, const std::string& json) {

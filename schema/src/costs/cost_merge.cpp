@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "costs/cost_tables.hpp"
@@ -11,15 +12,21 @@ class Merge {
  public:
   Merge(Database& ours, const Database& theirs) : ours_(ours), theirs_(theirs) {}
 
-  Result<std::uint64_t> run() {
+  Result<MergeCounts> run() {
     TRIMTAB_TRY_STATUS(merge_fingerprints());
     TRIMTAB_TRY_STATUS(map_keys());
     TRIMTAB_TRY(const auto origins, theirs_.query_checked(origin_rows(), "ORDER BY name"));
+    TRIMTAB_TRY(const auto contributions, read_contributions(theirs_));
     for (const Row& row : origins.rows) {
-      TRIMTAB_TRY_STATUS(merge_origin({as_integer(row[0]), as_integer(row[2])}, as_text(row[1])));
+      const auto contributed = contributions.find(as_integer(row[0]));
+      if (contributed == contributions.end()) {
+        TRIMTAB_TRY_STATUS(merge_origin({as_integer(row[0]), as_integer(row[2])}, as_text(row[1])));
+      } else {
+        TRIMTAB_TRY_STATUS(merge_contributed(contributed->second, as_text(row[1])));
+      }
     }
     TRIMTAB_TRY_STATUS(merge_facts());
-    return added_;
+    return counts_;
   }
 
  private:
@@ -59,8 +66,36 @@ class Merge {
     if (their.folded > our.folded) TRIMTAB_TRY_STATUS(adopt_folded(our, their, known));
     const std::uint64_t kept = static_cast<std::uint64_t>(our.folded) + known.size();
     TRIMTAB_TRY(const std::uint64_t fresh, copy_batches(our, their, known));
-    added_ += kept + fresh - before;
+    counts_.batches += kept + fresh - before;
+    TRIMTAB_TRY(const std::uint64_t theirs, batches_of(their));
+    counts_.known += theirs - std::min(theirs, kept + fresh - before);
     return kept + fresh > before ? fold(ours_, our) : Status();
+  }
+
+  Status merge_contributed(Contribution contribution, const std::string& name) {
+    TRIMTAB_TRY(const CostSums sums, their_sums(contribution.origin));
+    TRIMTAB_TRY(const auto interned, intern_origins(ours_, {name}));
+    contribution.origin = interned.at(name).id;
+    TRIMTAB_TRY(const ContributionCounts one, add_contributed(ours_, contribution, sums));
+    counts_.contributed.added += one.added;
+    counts_.contributed.renewed += one.renewed;
+    counts_.contributed.equal += one.equal;
+    counts_.contributed.older += one.older;
+    if (one.added + one.renewed > 0) ++counts_.batches;
+    return {};
+  }
+
+  // Under our keys; without those whose key was set apart.
+  [[nodiscard]] Result<CostSums> their_sums(std::int64_t origin) const {
+    return folded_of(theirs_, origin, [&](std::int64_t key) {
+      const auto found = keys_.find(key);
+      return found == keys_.end() ? 0 : found->second;
+    });
+  }
+
+  [[nodiscard]] Result<std::uint64_t> batches_of(const Origin& their) const {
+    TRIMTAB_TRY(const auto rows, theirs_.query("SELECT COUNT(*) FROM batches WHERE origin = ?", {their.id}));
+    return static_cast<std::uint64_t>(their.folded + as_integer(rows.at(0)[0]));
   }
 
   // Of the batches that are stored one by one.
@@ -79,14 +114,7 @@ class Merge {
     our.folded = their.folded;
     std::erase_if(known, [&](std::int64_t number) { return number != 0 && number <= our.folded; });
     TRIMTAB_TRY_STATUS(put_nodes(ours_, {our}));
-    TRIMTAB_TRY(const auto found, theirs_.query_checked(cost_rows(), "WHERE origin = ?", {their.id}));
-    CostSums sums;
-    for (const Row& row : found.rows) {
-      const auto key = keys_.find(as_integer(row[1]));
-      if (key == keys_.end()) continue;  // it was set apart
-      TRIMTAB_TRY(Statistics statistics, Statistics::decode(as_text(row[4])));
-      sums[{as_text(row[0]), key->second, as_text(row[2])}] = std::move(statistics);
-    }
+    TRIMTAB_TRY(const CostSums sums, their_sums(their.id));
     return put_costs(ours_, our, sums);
   }
 
@@ -139,12 +167,12 @@ class Merge {
   Database& ours_;
   const Database& theirs_;
   std::map<std::int64_t, std::int64_t> keys_;
-  std::uint64_t added_ = 0;
+  MergeCounts counts_;
 };
 
 }  // namespace
 
-Result<std::uint64_t> merge_costs(Database& ours, const Database& theirs) {
+Result<MergeCounts> merge_costs(Database& ours, const Database& theirs) {
   return Merge(ours, theirs).run();
 }
 

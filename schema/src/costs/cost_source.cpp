@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "schema/sharing/contributed_source.hpp"
 
 namespace trimtab {
 namespace {
@@ -123,6 +124,14 @@ std::string taken_over_text(const CostSource& source) {
   return text + "(± " + format_fixed(196 * source.doubt_ppm / kMillion, 0) + " %)";
 }
 
+// "contributed by ana (benchmark)"
+std::string imported_text(const CostSource& source) {
+  const auto contributor = contributor_of(source);
+  if (!contributor) return "imported from " + source.name;
+  const std::size_t name = source.name.find('/', source.name.find(*contributor)) + 1;
+  return "contributed by " + *contributor + " (" + source.name.substr(name) + ")";
+}
+
 }  // namespace
 
 std::string to_text(const CostSource& source) {
@@ -157,7 +166,7 @@ bool condition_unknown(const CostSource& source) {
 std::string describe(const CostSource& source) {
   if (source.kind == Kind::kUnknown) return "unknown source '" + source.name + "'";
   std::string text = kind_word(source.kind);
-  if (source.kind == Kind::kImported) text = "imported from " + source.name;
+  if (source.kind == Kind::kImported) text = imported_text(source);
   if (source.kind == Kind::kTakenOver) text = taken_over_text(source);
   if (condition_unknown(source)) return text + ", condition unknown";
   if (source.beside == Beside::kNothing) text += ", alone";

@@ -48,6 +48,16 @@ constexpr const char* kOriginsAgain =
     "origin FROM costs UNION SELECT origin FROM batches) used WHERE origin NOT IN (SELECT id FROM origins)";
 constexpr const char* kOriginsChecked =
     "UPDATE origins SET checksum = row_checksum(id, name, folded, node) WHERE checksum = 0";
+// An origin that is contributed says so by its name.
+constexpr const char* kContributionsAgain =
+    "INSERT INTO contributions (origin, contributor, first_ns, last_ns, costs, checksum) SELECT id, who, 0, 0, 0, 0 "
+    "FROM (SELECT id, substr(name, 14, instr(substr(name, 14), '/') - 1) AS who FROM origins WHERE name LIKE "
+    "'/contributed/%/%') WHERE id NOT IN (SELECT origin FROM contributions)";
+constexpr const char* kContributionsKept = "DELETE FROM contributions WHERE origin NOT IN (SELECT id FROM origins)";
+constexpr const char* kContributionsCounted =
+    "UPDATE contributions SET costs = (SELECT COUNT(*) FROM costs c WHERE c.origin = contributions.origin)";
+constexpr const char* kContributionsChecked =
+    "UPDATE contributions SET checksum = row_checksum(origin, contributor, first_ns, last_ns, costs)";
 constexpr const char* kFingerprintsAgain =
     "INSERT INTO fingerprints (hash, json, checksum) SELECT fingerprint, '', row_checksum(fingerprint, '') FROM "
     "(SELECT "
@@ -181,13 +191,20 @@ const CheckedTable& fact_rows() {
   return table;
 }
 
+const CheckedTable& contribution_rows() {
+  static const CheckedTable table{"contributions", {"origin", "contributor", "first_ns", "last_ns", "costs"}};
+  return table;
+}
+
 Migrations migrations() {
   return {kApplicationId,
           "cost database",
           {std::begin(kCostMigrations), std::end(kCostMigrations)},
           {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
-          {fingerprint_rows(), origin_rows(), origin_again_rows(), batch_rows(), key_rows(), cost_rows(), fact_rows()},
-          {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain}};
+          {fingerprint_rows(), origin_rows(), origin_again_rows(), batch_rows(), key_rows(), cost_rows(), fact_rows(),
+           contribution_rows()},
+          {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain,
+           kContributionsAgain, kContributionsKept, kContributionsCounted, kContributionsChecked}};
 }
 
 Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {
@@ -202,6 +219,25 @@ Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, cons
   for (const Row& row : found.rows) {
     if (as_text(row[1]) == kSetApartKind) continue;
     TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row));
+  }
+  return keys;
+}
+
+Result<std::map<std::int64_t, CostKey>> read_keys_of(const Database& database, const std::set<std::int64_t>& ids) {
+  constexpr std::size_t kAtOnce = 500;
+  std::map<std::int64_t, CostKey> keys;
+  for (auto id = ids.begin(); id != ids.end();) {
+    Row some;
+    std::string places;
+    for (; id != ids.end() && some.size() < kAtOnce; ++id) {
+      places += some.empty() ? "?" : ", ?";
+      some.emplace_back(*id);
+    }
+    TRIMTAB_TRY(const auto found, database.query_checked(key_rows(), "WHERE id IN (" + places + ")", some));
+    for (const Row& row : found.rows) {
+      if (as_text(row[1]) == kSetApartKind) continue;
+      TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row));
+    }
   }
   return keys;
 }

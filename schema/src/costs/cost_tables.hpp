@@ -22,12 +22,16 @@ namespace trimtab::cost_tables {
 [[nodiscard]] const CheckedTable& origin_again_rows();  // the same, of a file
 [[nodiscard]] const CheckedTable& batch_rows();         // origin, number, fingerprint, source, costs
 [[nodiscard]] const CheckedTable& key_rows();
-[[nodiscard]] const CheckedTable& cost_rows();  // fingerprint, cost_key, source, origin, statistics
-[[nodiscard]] const CheckedTable& fact_rows();  // fingerprint, name, json
+[[nodiscard]] const CheckedTable& cost_rows();          // fingerprint, cost_key, source, origin, statistics
+[[nodiscard]] const CheckedTable& fact_rows();          // fingerprint, name, json
+[[nodiscard]] const CheckedTable& contribution_rows();  // origin, contributor, first_ns, last_ns, costs
 
 // Keys by id; of these kinds, or all. Without those that cannot be read.
 [[nodiscard]] Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database,
                                                                 const std::vector<CostKind>& kinds);
+// Those of these ids.
+[[nodiscard]] Result<std::map<std::int64_t, CostKey>> read_keys_of(const Database& database,
+                                                                   const std::set<std::int64_t>& ids);
 // The first `most` keys after this id, without those that cannot be read.
 struct KeyPage {
   std::map<std::int64_t, CostKey> keys;
@@ -113,7 +117,35 @@ using EachValue = std::function<void(const CostPlace&, const Statistics&)>;
 // As CostDatabase::compare(). Writes only where batches are lost, in a transaction of its own.
 [[nodiscard]] Result<OriginFindings> find_of_origin(Database& database, const OriginNumbers& said);
 // The union of two cost databases (schema/README.md, "Batches and merging"): adds all of `theirs` to `ours`, inside the
-// caller's transactions on both. Returns the number of new batches.
-[[nodiscard]] Result<std::uint64_t> merge_costs(Database& ours, const Database& theirs);
+// caller's transactions on both.
+[[nodiscard]] Result<MergeCounts> merge_costs(Database& ours, const Database& theirs);
+
+// Of an origin whose costs somebody contributed.
+struct Contribution {
+  std::int64_t origin = 0;
+  std::string contributor;
+  std::int64_t first_ns = 0;
+  std::int64_t last_ns = 0;
+  std::int64_t costs = 0;
+};
+// Whether an origin is of those, by its name: no other's begins like that.
+[[nodiscard]] bool is_contributed(const std::string& origin);
+[[nodiscard]] Result<std::map<std::int64_t, Contribution>> read_contributions(const Database& database,
+                                                                              const std::string& rest = "",
+                                                                              const Row& arguments = {});
+// Adds to what is there of the origin, which `with` names: of two values of one cost the one with more measurements
+// counts. REQUIRES: the origin is interned in this transaction, and fingerprints and keys are there.
+[[nodiscard]] Result<ContributionCounts> add_contributed(Database& database, const Contribution& with,
+                                                         const CostSums& sums);
+// As CostDatabase::contribute(), remove_contributed(), parts_after() and put_parts().
+[[nodiscard]] Result<ContributionCounts> contribute(Database& database, const Contributor& who,
+                                                    std::span<const ContributedCosts> costs);
+[[nodiscard]] Result<RemovedCosts> remove_contributed(Database& database, const std::string& contributor,
+                                                      std::int64_t most);
+[[nodiscard]] Result<CostParts> parts_after(const Database& database, const std::string& after, std::size_t most);
+[[nodiscard]] Status put_parts(Database& database, const CostParts& parts);
+// The folded sums of an origin, under the ids that `key_of` makes of the stored ones; 0 leaves a cost out.
+[[nodiscard]] Result<CostSums> folded_of(const Database& database, std::int64_t origin,
+                                         const std::function<std::int64_t(std::int64_t)>& key_of);
 
 }  // namespace trimtab::cost_tables

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "schema/nccl_table.hpp"
+#include "schema/sharing/contributed_source.hpp"
 
 namespace trimtab {
 
@@ -44,6 +45,7 @@ std::map<Group, Sizes> measured(const std::vector<Cost>& costs) {
   for (const Cost& cost : costs) {
     const CostKey& key = cost.key;
     if (key.kind != CostKind::kCollective || cost.statistics.empty() || cost.source.waiting) continue;
+    if (contributor_of(cost.source)) continue;  // of another team's network
     const std::uint8_t function = nccl::index_of_ours(nccl::kFunctions, key.subject.c_str());
     const Choice way{nccl::index_of_ours(nccl::kAlgorithms, key.algorithm.c_str()),
                      nccl::index_of_ours(nccl::kProtocols, key.protocol.c_str())};

@@ -8,7 +8,8 @@
 // The order, first to last:
 //   benchmark; benchmark on a disturbed machine; training, alone (operators) or the transfer alone (collectives,
 //   sends); the same on a disturbed machine; imported; a benchmark that is taken over from near hardware
-//   (near_costs.hpp); training beside others; what contains waiting, or of which no condition is known; estimated.
+//   (near_costs.hpp); training beside others; what contains waiting, or of which no condition is known; what other
+//   teams contributed (schema/sharing/contributed_source.hpp), first what ran alone; estimated.
 // An import that says its condition has the place of training that says the same, where that is behind imports.
 //
 // Training corrects only with what it has measured kEnoughValues times, without waiting, alone, on a quiet machine.

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "native/costs/training_correction.hpp"
+#include "schema/sharing/contributed_source.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -32,13 +33,23 @@ enum class Order : std::uint8_t {
   kTakenOver,
   kBeside,
   kUnclear,
+  kContributed,
+  kContributedBeside,
+  kContributedUnclear,
   kEstimated,
 };
+
+// Behind all that the cluster has measured.
+Order order_of_contributed(const CostSource& source) {
+  if (source.waiting) return Order::kContributedUnclear;
+  return seen_in_training(source) && !is_alone(source) ? Order::kContributedBeside : Order::kContributed;
+}
 
 Order order_of(const CostSource& source) {
   if (source.kind == Kind::kBenchmark) return source.disturbed ? Order::kDisturbedBenchmark : Order::kBenchmark;
   if (source.kind == Kind::kEstimated) return Order::kEstimated;
   if (source.kind == Kind::kTakenOver) return Order::kTakenOver;
+  if (contributor_of(source)) return order_of_contributed(source);
   if (condition_unknown(source) || source.waiting) return Order::kUnclear;
   const bool beside_others = seen_in_training(source) && !is_alone(source);
   if (source.kind == Kind::kImported) return beside_others ? Order::kBeside : Order::kImported;
@@ -141,7 +152,8 @@ std::vector<Cost> one_cost_each(const std::vector<Cost>& costs) {
 bool is_known(const ChosenCost& cost) {
   const Order order = order_of(cost.source);
   if (order == Order::kTraining) return cost.statistics.count() >= kEnoughValues;
-  return order <= Order::kDisturbedBenchmark || order == Order::kImported || order == Order::kTakenOver;
+  return order <= Order::kDisturbedBenchmark || order == Order::kImported || order == Order::kTakenOver ||
+         order == Order::kContributed;
 }
 
 std::map<std::string, double> training_corrections(const std::vector<ChosenCost>& chosen) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/numbers.hpp"
+#include "schema/sharing/contributed_source.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -83,6 +84,8 @@ OverlapCosts::OverlapCosts(std::span<const Cost> costs) {
   std::vector<Cost> plain;  // slowdowns of which one source counts (tuner/cost_choice.hpp)
   for (const Cost& cost : costs) {
     if (cost.statistics.empty()) continue;
+    // What another team's library chose, and what ran beside it there, says nothing here.
+    if (cost.key.particular() && contributor_of(cost.source)) continue;
     if (is_slowdown(cost.key.kind) && !cost.key.particular()) plain.push_back(cost);
     if (is_slowdown(cost.key.kind) && cost.key.particular()) add_slowdown(cost);
     const bool crosses = cost.key.kind == CostKind::kCollective || cost.key.kind == CostKind::kPointToPoint;
