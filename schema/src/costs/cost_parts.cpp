@@ -72,7 +72,7 @@ class Page {
     std::string rest = goes_on ? "WHERE id >= ?" : "WHERE id > ?";
     TRIMTAB_TRY(const auto origins,
                 database_.query_checked(origin_rows(), rest + " ORDER BY id LIMIT ?", {after.origin, kOrigins + 1}));
-    bool more = origins.rows.size() + origins.damaged > static_cast<std::size_t>(kOrigins);
+    bool more = origins.rows.size() + origins.damaged.size() > static_cast<std::size_t>(kOrigins);
     for (const Row& row : origins.rows) {
       if (left_ <= 0) {
         more = true;
@@ -117,7 +117,7 @@ class Page {
       part.costs.push_back({place_.cost.fingerprint, place_.cost.source, {{}, std::move(statistics)}});
     }
     left_ -= static_cast<std::int64_t>(found.rows.size());
-    place_.in_batches = static_cast<std::int64_t>(found.rows.size() + found.damaged) < wanted;
+    place_.in_batches = static_cast<std::int64_t>(found.rows.size() + found.damaged.size()) < wanted;
     return {};
   }
 
