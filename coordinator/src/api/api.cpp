@@ -64,7 +64,7 @@ net::HttpResponse of_job(const Call& call) {
 net::HttpResponse refused(const Call& call, const std::string& what, const std::string& job, std::int64_t run,
                           int status, const std::string& why) {
   const Status stored = call.services.store.add_audit(
-      {kCoordinatorActor, "refuse to " + what, job, run, first_of(why, kLongestReason), tenant_of(call, run)},
+      {kCoordinatorActor, "refuse to " + what, job, run, first_of(why, kLongestWhy), tenant_of(call, run)},
       call.services.clock.wall().count());
   return failure(stored.ok() ? status : 503, why);
 }

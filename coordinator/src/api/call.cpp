@@ -70,8 +70,8 @@ std::string tenant_of(const Call& call, std::int64_t run) {
 }
 
 AuditEntry order_of(const Call& call, const std::string& what, const std::string& job, std::int64_t run) {
-  const std::string by = call.caller.name.empty() ? first_of(argument(call, "by"), kLongestName) : call.caller.name;
-  return {by.empty() ? "somebody" : by, what, job, run, first_of(argument(call, "why"), kLongestReason),
+  const std::string by = call.caller.name.empty() ? first_of(argument(call, "by"), kLongestWho) : call.caller.name;
+  return {by.empty() ? "somebody" : by, what, job, run, first_of(argument(call, "why"), kLongestWhy),
           tenant_of(call, run)};
 }
 

@@ -41,8 +41,8 @@ template <typename Value>
 [[nodiscard]] Result<std::int64_t> after_of(const Call& call);
 
 // Of what a request says of itself, this much is in the audit log.
-inline constexpr std::size_t kLongestName = 128;
-inline constexpr std::size_t kLongestReason = 1000;
+inline constexpr std::size_t kLongestWho = 128;
+inline constexpr std::size_t kLongestWhy = 1000;
 
 // Whose an entry about this run is; where there is none yet, the caller's.
 [[nodiscard]] std::string tenant_of(const Call& call, std::int64_t run);
