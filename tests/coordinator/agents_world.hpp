@@ -127,7 +127,7 @@ struct World {
   std::uint64_t half_done_trace() {
     hello("n0", 1);
     hello("n1", 2);
-    const std::uint64_t trace = services.traces.start("gpt", {"n0", "n1"}, {2, 0}, {}).value();
+    const std::uint64_t trace = services.traces.start({"gpt", "*"}, {"n0", "n1"}, {2, 0}, {}).value();
     trace_end(1, trace, "n0");
     CHECK(trace_document(trace).at("state") == "running");
     return trace;

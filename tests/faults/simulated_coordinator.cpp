@@ -243,7 +243,7 @@ void SimulatedCoordinator::trace() {
   const bool by_steps = random_.below(2) == 0;
   const TraceRequest request =
       by_steps ? TraceRequest{0, static_cast<std::uint32_t>(length)} : TraceRequest{static_cast<double>(length), 0};
-  const auto id = life_->services.traces.start("train", nodes, request, life_->services.clocks.latest());
+  const auto id = life_->services.traces.start({"train", "*"}, nodes, request, life_->services.clocks.latest());
   if (id.ok()) trace_ = Trace{*id, time_.now(), 0, {}};
 }
 

@@ -157,7 +157,7 @@ TEST_CASE("bytes that are not HTTP are answered with 400 and the server goes on"
 TEST_CASE("of transfer encodings chunked alone is read, and no other is taken for none") {
   EventLoop loop;
   const auto server = start(loop);
-  for (const std::string& encoding : {"xchunked", "gzip, chunked", "gzip"}) {
+  for (const std::string encoding : {"xchunked", "gzip, chunked", "gzip"}) {
     const auto reply = raw_exchange(loop, *server,
                                     "POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " + encoding +
                                         "\r\n\r\nGET /v1/echo?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
