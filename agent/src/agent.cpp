@@ -76,6 +76,7 @@ Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configur
   TRIMTAB_TRY_STATUS(check_state(configuration));
   TRIMTAB_TRY(auto credentials, load_credentials(configuration));
   TRIMTAB_TRY(const NodeFacts facts, node_facts(configuration, program_directory));
+  TRIMTAB_TRY_STATUS(check_state_path(configuration.state));
   TRIMTAB_TRY_STATUS(make_directories(configuration.state));
   TRIMTAB_TRY_STATUS(check_state_directory(configuration.state));
   TRIMTAB_TRY_STATUS(make_directories(std::filesystem::path(configuration.socket).parent_path().string()));

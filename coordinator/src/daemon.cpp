@@ -57,6 +57,7 @@ Result<std::string> make_state_directory(const Settings& settings) {
   TRIMTAB_TRY(const std::string chosen, settings.state_directory.empty()
                                             ? default_state_directory()
                                             : Result<std::string>(settings.state_directory));
+  TRIMTAB_TRY_STATUS(check_state_path(chosen));
   const fs::path directory = fs::absolute(chosen, error);
   // What jobs are called and how they are started is for nobody else on this machine. A directory that was there before
   // is its maker's.

@@ -2,8 +2,10 @@
 import json
 import os
 import random
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -201,6 +203,95 @@ class Reconnecting(ClientTest):
         while not steps or steps[-1] != 13:
             steps.append(agent.read()["step"])
         self.assertEqual(steps[-3:], [11, 12, 13], "steps of the time between are kept while there is room")
+
+    def reused(self, client):
+        """The other end of a blocking connection of the job's own, which has taken the number of the client's socket."""
+        number = client._connection._socket.fileno()
+        ours, other = socket.socketpair()
+        self.addCleanup(other.close)
+        os.dup2(ours.fileno(), number, inheritable=False)  # As os.closerange() and then socketpair().
+        ours.close()
+        self.addCleanup(os.close, number)
+        other.setblocking(False)
+        other.sendall(b"the job's")
+        return number, other
+
+    def assert_left(self, number, other):
+        self.assertEqual(os.read(number, 100), b"the job's")
+        with self.assertRaises(BlockingIOError):
+            other.recv(100)
+
+    def test_a_number_that_the_job_has_taken_is_the_jobs_and_the_agent_is_greeted_anew(self):
+        agent, client = self.pair()
+        number, other = self.reused(client)
+        client.step(5)
+        self.assertFalse(client._connection.connected)
+        agent.hang_up()
+        self.clock.now += 1.0
+        client.step(6)
+        self.assertEqual(agent.accept()["type"], "hello")
+        self.assertEqual([agent.read()["step"] for _ in range(2)], [5, 6])
+        self.assert_left(number, other)
+        self.assertEqual(client.errors, 0)
+
+    def test_neither_close_nor_collection_closes_what_the_job_has_taken(self):
+        for end in ("close", "collect"):
+            with self.subTest(end):
+                agent = Agent(self.path)
+                client = Client({"TRIMTAB_SOCKET": self.path}, clock=self.clock)
+                client.begin(5)
+                number, other = self.reused(client)
+                if end == "close":
+                    client.close()
+                del client
+                self.assert_left(number, other)
+                agent.close()
+
+    def test_a_socket_that_the_job_has_closed_is_given_up(self):
+        agent, client = self.pair()
+        os.close(client._connection._socket.fileno())
+        agent.hang_up()
+        client.step(5)
+        self.assertFalse(client._connection.connected)
+        self.clock.now += 1.0
+        client.step(6)
+        self.assertEqual(agent.accept()["type"], "hello")
+        self.assertEqual(client.errors, 0)
+
+    def test_no_descriptor_takes_the_place_of_a_standard_stream(self):
+        agent = self.agent()
+        job = ("import os, sys; sys.path.insert(0, sys.argv[1]); from trimtab.client import Client; "
+               "from trimtab.watch.account import thread_stolen; client = Client({'TRIMTAB_SOCKET': sys.argv[2]}); "
+               "[os.close(one) for one in range(3)]; client.begin(); stolen = thread_stolen(); "
+               "taken = [one for one in range(3) if os.path.lexists(f'/proc/self/fd/{one}')]; "
+               "os._exit(0 if client._connection.connected and not taken else 1)")
+        words = [sys.executable, "-c", job, os.path.join(ROOT, "client", "python"), self.path]
+        self.assertEqual(subprocess.run(words, timeout=60).returncode, 0)
+        self.assertEqual(agent.accept()["type"], "hello")
+
+    def test_a_socket_that_has_become_a_blocking_one_is_not_waited_for(self):
+        _, client = self.pair()
+        os.set_blocking(client._connection._socket.fileno(), True)
+
+        def waited(*_):
+            raise TimeoutError
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, waited))
+        signal.alarm(5)
+        for step in range(5000):
+            client.step(step, loss=1.0)
+        signal.alarm(0)
+        self.assertTrue(client._connection.connected)
+
+    def test_an_agent_that_has_gone_sends_the_job_no_signal(self):
+        agent, client = self.pair()
+        heard = []
+        self.addCleanup(signal.signal, signal.SIGPIPE, signal.signal(signal.SIGPIPE, lambda *_: heard.append(1)))
+        agent.hang_up()
+        client.step(5)
+        client.step(6)
+        self.assertFalse(client._connection.connected)
+        self.assertEqual(heard, [])
 
     def test_garbage_ends_the_connection_not_the_training(self):
         generator = random.Random(SEED)

@@ -1,6 +1,7 @@
 """Where a thread's time goes, by made clocks, and what other processes take of it."""
 import os
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -70,6 +71,25 @@ class Stolen(unittest.TestCase):
 
 @unittest.skipUnless(os.path.exists("/proc/thread-self/schedstat"), "needs /proc/thread-self/schedstat")
 class OfTheKernel(unittest.TestCase):
+    def test_a_number_that_the_job_has_taken_tells_nothing_and_keeps_what_it_has(self):
+        with tempfile.TemporaryFile() as file:
+            file.write(b"12 34 the job's own, of some length\n" * 3)
+            file.flush()
+            reading, writing = os.pipe()
+            for taken in (file.fileno(), reading):
+                clocks = []
+                account = Account(NoRanges(), stolen=lambda: clocks.append(thread_stolen()) or clocks[-1])
+                account.restart()
+                account.now()
+                self.assertIsNotNone(account.take_stolen())
+                number = clocks[-1]._descriptor
+                os.dup2(taken, number)
+                account.now()
+                self.assertIsNone(account.take_stolen())
+                os.close(number)
+            self.assertEqual(file.tell(), 108)
+            os.close(reading), os.close(writing)
+
     def test_a_thread_that_shares_its_cpu_with_another_loses_about_half(self):
         """Two processes that compute on one CPU: what each lacks is told, nearly to the whole."""
         cpu = min(os.sched_getaffinity(0))

@@ -261,6 +261,35 @@ TEST_CASE("a program that closes descriptors it does not know is not disturbed")
   CHECK_FALSE(agent.somebody_waits());  // the ring cannot be handed over again, so nobody is bothered with it
 }
 
+TEST_CASE("what a job with closed standard streams prints goes into nothing of ours") {
+  Job job;
+  Agent agent(job.socket);
+  Program program = job.run({"unstream", "push:a", "pop", "unheard", "fork:child", "unheard"});
+  const auto ring = agent.accept();
+  const auto child = agent.accept();
+  CHECK(program.wait() == 0);
+  CHECK(count(ring->take(), "a") == 1);
+  CHECK(count(child->take(), "child") == 1);
+}
+
+TEST_CASE("a job that may not write a file as large as a ring runs without one, and the agent hears of it") {
+  Job job;
+  Agent agent(job.socket);
+  for (const char* const limit : {"file_limit:0", "file_limit:1000000", "file_limit:4000000"}) {
+    INFO(limit);
+    Program program = job.run({limit, "push:a", "pop", "repeat:1000", "active"});
+    CHECK(program.read_line() == "active 0");
+    CHECK(program.wait() == 0);
+    const auto said = nlohmann::json::parse(agent.accept_without_ring());
+    CHECK(said["type"] == "ring");
+    CHECK(said["job"] == "gpt");
+  }
+  Program program = job.run({"file_limit:100000000", "push:a", "pop"});
+  const auto ring = agent.accept();
+  CHECK(program.wait() == 0);
+  CHECK(count(ring->take(), "a") == 1);
+}
+
 TEST_CASE("a process that leaves by _exit ends its connection without marking its ring") {
   Job job;
   Agent agent(job.socket);

@@ -28,7 +28,7 @@ bool readable(int descriptor, int timeout_ms) {
   return poll(&waiting, 1, timeout_ms) > 0;
 }
 
-// Reads a frame and the descriptor that came with it.
+// Reads a frame and the descriptor that came with it, -1 where none did.
 std::string receive_frame(int socket, int& descriptor) {
   char buffer[4096];
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -42,9 +42,11 @@ std::string receive_frame(int socket, int& descriptor) {
   const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   REQUIRE(got > 4);
   const cmsghdr* attached = CMSG_FIRSTHDR(&message);
-  REQUIRE(attached != nullptr);
-  REQUIRE(attached->cmsg_type == SCM_RIGHTS);
-  std::memcpy(&descriptor, CMSG_DATA(attached), sizeof(int));
+  descriptor = -1;
+  if (attached != nullptr) {
+    REQUIRE(attached->cmsg_type == SCM_RIGHTS);
+    std::memcpy(&descriptor, CMSG_DATA(attached), sizeof(int));
+  }
   std::uint32_t length = 0;
   std::memcpy(&length, buffer, sizeof(length));
   REQUIRE(length == static_cast<std::uint32_t>(got) - 4);
@@ -112,12 +114,27 @@ Agent::~Agent() {
   unlink(path_.c_str());
 }
 
-std::unique_ptr<RingConnection> Agent::accept() {
+int Agent::accept_socket() const {
   REQUIRE(readable(listener_, kDeadlineMs));
   const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   REQUIRE(socket >= 0);
+  return socket;
+}
+
+std::string Agent::accept_without_ring() {
+  const int socket = accept_socket();
   int descriptor = -1;
   std::string frame = receive_frame(socket, descriptor);
+  close(socket);
+  CHECK(descriptor < 0);
+  return frame;
+}
+
+std::unique_ptr<RingConnection> Agent::accept() {
+  const int socket = accept_socket();
+  int descriptor = -1;
+  std::string frame = receive_frame(socket, descriptor);
+  REQUIRE(descriptor >= 0);
   void* header = mmap(nullptr, sizeof(trimtab::record::RingHeader), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   REQUIRE(header != MAP_FAILED);
   auto reader = trimtab::agent::RingReader::attach(descriptor, clock_);

@@ -80,10 +80,14 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
   // The next ring; fails the test when none comes within 10 s.
   std::unique_ptr<RingConnection> accept();
+  // The next process's frame, which must come with nothing.
+  std::string accept_without_ring();
   // Whether anybody has connected and not been accepted yet.
   [[nodiscard]] bool somebody_waits() const;
 
  private:
+  [[nodiscard]] int accept_socket() const;
+
   std::string path_;
   int listener_;
   trimtab::SystemClock clock_;

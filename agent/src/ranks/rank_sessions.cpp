@@ -197,7 +197,11 @@ Status RankSessions::say_of_submission(const Session& session, const SubmissionF
 }
 
 Status RankSessions::take_ring(Peer peer, Session& session, const RingFrame& ring, int& descriptor) {
-  if (descriptor < 0) return bad_input("a ring frame must carry a descriptor");
+  if (descriptor < 0) {
+    return bad_input(
+        "it has no record ring, so its ranges are not recorded. It needs 4 MiB (TRIMTAB_RING_SLOTS) of memory, room "
+        "for a file of that size (ulimit -f) and two descriptors (ulimit -n)");
+  }
   session.greeted = true;
   session.is_ring = true;
   session.rank = surroundings_.ranks.find_watched(session.pid);

@@ -1,7 +1,8 @@
 """Frames to and from the agent's Unix socket, without ever waiting.
 
 Every call does what the socket allows at that moment and returns. What cannot be sent is kept up to a bound and then
-dropped and counted. A lost, refused or talking-nonsense agent is tried again, at most once a second.
+dropped and counted. A lost, refused or talking-nonsense agent is tried again, at most once a second. So is one whose
+socket the job has closed.
 Owned by one thread.
 """
 import collections
@@ -10,11 +11,16 @@ import socket
 import struct
 import time
 
+from .descriptors import above_standard_streams, file_of
+
 FRAME_BYTES_MAX = 1 << 20
 RECONNECT_S = 1.0
 # Steps and reports may fill this much; what changes plans may fill as much again, so it is lost last.
 UNSENT_BYTES_MAX = 256 << 10
 READ_BYTES_PER_POLL = 4 << 20
+_SOCKET = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+# Whatever the number has become since it was looked at.
+_UNDISTURBED = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _LENGTH = struct.Struct("<I")
 
 
@@ -47,11 +53,16 @@ class FrameReader:
         return messages
 
 
+def _new_socket():
+    number = above_standard_streams(socket.socket(socket.AF_UNIX, _SOCKET).detach())
+    return socket.socket(socket.AF_UNIX, _SOCKET, fileno=number)
+
+
 class Connection:
     def __init__(self, path, hello, clock=time.monotonic):
         """`hello()` makes the first message of each new connection."""
         self._path, self._hello, self._clock = path, hello, clock
-        self._socket = None
+        self._socket = self._file = None
         self._reader = None
         self._greeting = b""  # What is left of this connection's hello.
         self._unsent = collections.deque()  # Whole frames.
@@ -81,6 +92,7 @@ class Connection:
 
     def poll(self):
         """Connect, write and read as far as possible. Returns the messages that arrived."""
+        self._look()
         if self._socket is None and not self._try_connect():
             return []
         try:
@@ -91,8 +103,22 @@ class Connection:
             return []
 
     def disconnect(self):
+        self._look()
         if self._socket is not None:
             self._socket.close()
+            self._socket = None
+
+    def __del__(self):
+        """Else the socket would close its number, whosever that is."""
+        try:
+            self.disconnect()
+        except Exception:  # The interpreter ends and has forgotten modules.
+            self._socket.detach()
+
+    def _look(self):
+        """Gives the socket up where the job has closed it: its number is the job's."""
+        if self._socket is not None and file_of(self._socket.fileno()) != self._file:
+            self._socket.detach()
             self._socket = None
 
     def _try_connect(self):
@@ -100,13 +126,16 @@ class Connection:
         if now < self._next_attempt:
             return False
         self._next_attempt = now + RECONNECT_S
-        attempt = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            attempt = _new_socket()
+        except OSError:
+            return False
         try:
             attempt.connect(self._path)  # A Unix socket connects at once or says EAGAIN: its backlog is full.
         except OSError:
             attempt.close()
             return False
-        self._socket, self._reader = attempt, FrameReader()
+        self._socket, self._file, self._reader = attempt, file_of(attempt.fileno()), FrameReader()
         self._greeting, self._offset = encode(self._hello()), 0
         self.connected_count += 1
         return True
@@ -114,10 +143,10 @@ class Connection:
     def _write(self):
         try:
             while self._greeting:
-                self._greeting = self._greeting[self._socket.send(self._greeting) :]
+                self._greeting = self._greeting[self._socket.send(self._greeting, _UNDISTURBED) :]
             while self._unsent:
                 frame = self._unsent[0]
-                self._offset += self._socket.send(memoryview(frame)[self._offset :])
+                self._offset += self._socket.send(memoryview(frame)[self._offset :], _UNDISTURBED)
                 if self._offset == len(frame):
                     self._unsent.popleft()
                     self._unsent_bytes -= len(frame)
@@ -129,7 +158,7 @@ class Connection:
         messages, total = [], 0
         while total < READ_BYTES_PER_POLL:
             try:
-                chunk = self._socket.recv(64 << 10)
+                chunk = self._socket.recv(64 << 10, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
             if not chunk:

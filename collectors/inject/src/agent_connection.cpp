@@ -17,14 +17,18 @@ bool AgentConnection::open(const char* path) {
   const std::size_t length = std::strlen(path);
   if (length >= sizeof(address.sun_path)) return false;
   std::memcpy(address.sun_path, path, length);
-  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return false;
-  if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    ::close(descriptor);
-    return false;
-  }
-  socket_ = OwnedDescriptor::adopt(descriptor);
-  return true;
+  socket_ = OwnedDescriptor::adopt(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int socket = socket_.get();
+  if (socket < 0) return false;
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
+  close();
+  return false;
+}
+
+void AgentConnection::say_without(const char* frame, std::size_t bytes) {
+  const int socket = socket_.get();
+  if (socket >= 0) (void)::send(socket, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+  close();
 }
 
 bool AgentConnection::hand_over(const char* frame, std::size_t bytes, int descriptor) {

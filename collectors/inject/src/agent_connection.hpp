@@ -17,6 +17,8 @@ class AgentConnection {
   bool open(const char* path);
   // Sends the frame with `descriptor` attached; false closes the connection.
   bool hand_over(const char* frame, std::size_t bytes, int descriptor);
+  // Sends the frame alone, as who has nothing to hand over: the agent's log says so. Closes the connection.
+  void say_without(const char* frame, std::size_t bytes);
   // Notices an agent that has gone. Throws away what it may have said.
   [[nodiscard]] bool alive();
   void close() { socket_.close(); }

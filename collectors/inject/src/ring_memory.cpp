@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,16 +23,30 @@ int create_memfd() {
   return memfd_create("trimtab-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
 }
 
+bool fits_limit(std::size_t bytes) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
+}
+
 bool size_and_seal(int descriptor, std::size_t bytes) {
+  if (!fits_limit(bytes)) return false;
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) return false;
   if (fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) != 0) return false;
   return fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+
+int above_standard_streams(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  close(descriptor);
+  return moved;
 }
 
 }  // namespace
 
 OwnedDescriptor OwnedDescriptor::adopt(int descriptor) {
   OwnedDescriptor owned;
+  descriptor = above_standard_streams(descriptor);
   struct stat status {};
   if (descriptor < 0 || !read_status(descriptor, status)) return owned;
   owned.descriptor_ = descriptor;
@@ -54,19 +69,20 @@ void OwnedDescriptor::close() {
 
 RingMemory create_ring_memory(std::size_t bytes) {
   RingMemory memory;
-  const int descriptor = create_memfd();
+  OwnedDescriptor owned = OwnedDescriptor::adopt(create_memfd());
+  const int descriptor = owned.get();
   if (descriptor < 0) return memory;
   void* address = MAP_FAILED;
   if (size_and_seal(descriptor, bytes)) {
     address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (address == MAP_FAILED) {
-    close(descriptor);
+    owned.close();
     return memory;
   }
   memory.address = address;
   memory.bytes = bytes;
-  memory.descriptor = OwnedDescriptor::adopt(descriptor);
+  memory.descriptor = owned;
   return memory;
 }
 

@@ -78,7 +78,7 @@ bool Session::connect() {
   const bool lost = memory_.address != nullptr && memory_.descriptor.get() < 0;  // the program closed it
   if (bytes == 0 || lost || !connection_.open(settings_.socket_path)) return false;
   if (!ensure_ring()) {
-    connection_.close();
+    connection_.say_without(frame, bytes);
     stop_recording();
     return false;
   }

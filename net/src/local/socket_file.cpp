@@ -64,7 +64,13 @@ Result<SocketFile> SocketFile::listen(const std::string& path) {
 }
 
 Status SocketFile::lock() {
-  lock_ = ::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const std::string name = path_ + ".lock";
+  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock_ < 0 && errno == ELOOP) {
+    return unavailable("couldn't listen on the socket " + path_ + ": its lock file " + name +
+                       " must be a file of its own, but it is a link, by which somebody may have this agent write "
+                       "elsewhere. Look at who made it and remove it, or choose another path with --socket.");
+  }
   if (lock_ < 0) return failed(path_, "opening its lock file", errno);
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return {};
   return errno == EWOULDBLOCK ? in_use(path_) : failed(path_, "locking its lock file", errno);

@@ -1,7 +1,8 @@
 #pragma once
 
 // The Unix socket's file: taken over where a dead process left it, refused where a live one listens. A lock file beside
-// it (PATH.lock) keeps two processes from taking over the same stale file at the same time.
+// it (PATH.lock) keeps two processes from taking over the same stale file at the same time. A link there is not
+// followed.
 
 #include <sys/types.h>
 #include <string_view>

@@ -14,10 +14,15 @@ namespace trimtab {
 // knows and may write to, such as /tmp, stands in for them. Pure.
 [[nodiscard]] Result<std::string> user_state_directory(const std::string& state_home, const std::string& home);
 
+// An error where this is root and a part of `path` is another user's link: who owns it says where the state is. Before
+// the directory is made. Nothing is refused to other users.
+[[nodiscard]] Status check_state_path(const std::string& path);
+
 // An error where everybody on the machine may write in it, so that somebody else may have put there what the daemon
 // then believes. Not where it is root's: clusters mount volumes so, which their containers alone see; nor
-// where it is this user's, below what nobody else may write in (shares that are mounted with one mode for all). Who
-// owns it else is its maker's choice: a volume is its group's, or that of the user outside the container.
+// where it is this user's, below what nobody else may write in (shares that are mounted with one mode for all).
+// Root's daemon also refuses one that another user owns. Who owns another user's daemon's is its maker's choice: a
+// volume is its group's, or that of the user outside the container.
 [[nodiscard]] Status check_state_directory(const std::string& path);
 
 }  // namespace trimtab

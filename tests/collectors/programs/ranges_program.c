@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -202,6 +203,25 @@ static void do_close(const char* text) {
   if (open("/dev/null", 0) < 0 || open("/dev/null", 0) < 0) exit(5); /* the numbers are ours now */
 }
 
+/* As daemons begin, and jobs of `<&- >&- 2>&-`. */
+static void do_unstream(const char* text) {
+  (void)text;
+  for (int i = 0; i < 3; ++i) close(i);
+}
+
+/* Nobody has taken the numbers of the standard streams: what the job prints goes nowhere. */
+static void do_unheard(const char* text) {
+  (void)text;
+  for (int i = 0; i < 3; ++i) {
+    if (fcntl(i, F_GETFD) >= 0) exit(7);
+  }
+}
+
+static void do_file_limit(const char* text) {
+  const struct rlimit limit = {(rlim_t)atol(text), RLIM_INFINITY};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) exit(8);
+}
+
 static void do_kill(const char* text) {
   (void)text;
   kill(getpid(), SIGKILL);
@@ -213,11 +233,17 @@ static void do_quick_exit(const char* text) {
 static const struct {
   const char* name;
   void (*run)(const char*);
-} commands[] = {{"push", do_push},     {"pop", do_pop},         {"repeat", do_repeat}, {"reuse", do_reuse},
-                {"deep", do_deep},     {"threads", do_threads}, {"fork", do_fork},     {"exec", do_exec},
-                {"orphan", do_orphan}, {"cuda", do_cuda},       {"active", do_active}, {"dropped", do_dropped},
-                {"errno", do_errno},   {"cost", do_cost},       {"tick", do_tick},       {"wait", do_wait},     {"close", do_close},
-                {"kill", do_kill},     {"_exit", do_quick_exit}};
+} commands[] = {{"push", do_push},        {"pop", do_pop},
+                {"repeat", do_repeat},    {"reuse", do_reuse},
+                {"deep", do_deep},        {"threads", do_threads},
+                {"fork", do_fork},        {"exec", do_exec},
+                {"orphan", do_orphan},    {"cuda", do_cuda},
+                {"active", do_active},    {"dropped", do_dropped},
+                {"errno", do_errno},      {"cost", do_cost},
+                {"tick", do_tick},        {"wait", do_wait},
+                {"close", do_close},      {"kill", do_kill},
+                {"_exit", do_quick_exit}, {"unstream", do_unstream},
+                {"unheard", do_unheard},  {"file_limit", do_file_limit}};
 
 static void run(char* argument) {
   char* colon = strchr(argument, ':');

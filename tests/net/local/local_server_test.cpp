@@ -188,6 +188,19 @@ TEST_CASE("a second listener on the same socket is refused and the first one goe
   CHECK(reply == frame_for("got x"));
 }
 
+TEST_CASE("a lock file that is a link is refused, and nothing is made where it leads") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "agent.sock";
+  const std::string elsewhere = directory / "elsewhere";
+  REQUIRE(::symlink(elsewhere.c_str(), (path + ".lock").c_str()) == 0);
+  const auto refused = SocketFile::listen(path);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find(path + ".lock must be a file of its own") != std::string::npos);
+  struct stat found {};
+  CHECK(::lstat(elsewhere.c_str(), &found) != 0);
+  CHECK(::lstat(path.c_str(), &found) != 0);
+}
+
 TEST_CASE("a socket file that a dead process left is taken over") {
   const TemporaryDirectory directory;
   const std::string path = directory / "agent.sock";

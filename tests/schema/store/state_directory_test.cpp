@@ -22,6 +22,7 @@ TEST_CASE("a state directory in which everybody may write is refused unless it i
     CHECK(refusal(0777).empty());   // a cluster's volume
     CHECK(refusal(01777).empty());  // a tmpfs
     REQUIRE(::chown(directory.c_str(), 65534, 65534) == 0);
+    REQUIRE(::seteuid(65534) == 0);
   }
   CHECK(refusal(0700).empty());
   CHECK(refusal(02775).empty());  // its group's
@@ -32,7 +33,6 @@ TEST_CASE("a state directory in which everybody may write is refused unless it i
   }
   // Its own, which nobody else can have put there.
   REQUIRE(::chmod(directory.c_str(), 0700) == 0);
-  if (is_root) REQUIRE(::seteuid(65534) == 0);  // whose it is by now
   const std::string inner = directory + "/inner";
   REQUIRE(::mkdir(inner.c_str(), 0700) == 0);
   REQUIRE(::chmod(inner.c_str(), 01777) == 0);
@@ -43,6 +43,37 @@ TEST_CASE("a state directory in which everybody may write is refused unless it i
   if (is_root) REQUIRE(::seteuid(0) == 0);
   REQUIRE(::rmdir(directory.c_str()) == 0);
   CHECK_FALSE(check_state_directory(directory).ok());
+}
+
+TEST_CASE("root's daemon believes no state directory of another user's, and no link of one's") {
+  if (::geteuid() != 0) return;
+  char name[] = "/tmp/trimtab-state-XXXXXX";
+  const std::string directory = ::mkdtemp(name);
+  REQUIRE(::mkdir((directory + "/state").c_str(), 0700) == 0);
+  const std::string link = directory + "/link";
+  REQUIRE(::symlink("state", link.c_str()) == 0);
+  for (const std::string& path : {link, link + "/", link + "/later"}) CHECK(check_state_path(path).ok());
+  CHECK(check_state_directory(link).ok());
+  REQUIRE(::lchown(link.c_str(), 65534, 65534) == 0);
+  for (const std::string& path : {link, link + "/", link + "/later"}) {
+    const Status checked = check_state_path(path);
+    REQUIRE_FALSE(checked.ok());
+    CHECK(checked.error().kind == ErrorKind::kBadInput);
+    CHECK(checked.error().message.find(link + " is a link of user 65534") != std::string::npos);
+  }
+  CHECK(check_state_path(directory + "/state/later").ok());
+  REQUIRE(::chown((directory + "/state").c_str(), 65534, 65534) == 0);
+  const Status foreign = check_state_directory(directory + "/state");
+  REQUIRE_FALSE(foreign.ok());
+  CHECK(foreign.error().message.find("is user 65534's") != std::string::npos);
+  REQUIRE(::chmod(directory.c_str(), 0755) == 0);
+  REQUIRE(::seteuid(65534) == 0);
+  CHECK(check_state_path(link).ok());
+  CHECK(check_state_directory(link).ok());
+  REQUIRE(::seteuid(0) == 0);
+  REQUIRE(::unlink(link.c_str()) == 0);
+  REQUIRE(::rmdir((directory + "/state").c_str()) == 0);
+  REQUIRE(::rmdir(directory.c_str()) == 0);
 }
 
 TEST_CASE("a user's state stands where the environment says, and without that nowhere") {

@@ -6,6 +6,8 @@ went by its end) is closed with it. Ranges are closed with their part. One threa
 import os
 import time
 
+from ..descriptors import above_standard_streams
+
 OTHER, DATA, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, COMMUNICATION, ASIDE = range(8)
 NAMES = ("other", "data", "forward", "backward", "recompute", "optimizer", "communication", "aside")
 
@@ -23,14 +25,16 @@ _STALE = {
 class ThreadStolen:
     """A clock of the thread that made it, which runs while that is ready to run but has no CPU, in nanoseconds. Linux.
 
-    Its descriptor stays open: by its end the number may be another file's of the job.
+    Its descriptor stays open: by its end the number may be another file's of the job. Reading at a place does nothing to
+    that, and what it says is not believed (OSError, ValueError). To look which file it is would cost as much again.
     """
 
     def __init__(self):
-        self._descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = above_standard_streams(os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC))
 
     def __call__(self):
-        return int(os.pread(self._descriptor, 64, 0).split()[1])
+        _, stolen, _ = map(int, os.pread(self._descriptor, 64, 0).split())
+        return stolen
 
 
 def thread_stolen():
@@ -38,7 +42,7 @@ def thread_stolen():
     try:
         clock = ThreadStolen()
         clock()
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError):
         return None
     return clock
 
@@ -178,7 +182,7 @@ class Account:
     def _count_stolen(self, part):
         try:
             stolen = self._stolen()
-        except (OSError, ValueError, IndexError):  # The job has closed what it has not opened.
+        except (OSError, ValueError):  # The job has closed what it has not opened.
             self._stolen = None
             return
         self._stolen_ns[part] += max(0, stolen - self._stolen_since)
