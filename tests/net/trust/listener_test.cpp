@@ -69,7 +69,9 @@ TEST_CASE("the own user's listener is known by the kernel's table, of both famil
   boost::system::error_code none;
   asio::io_context io{1};
   tcp::acceptor six(io);
-  if (six.open(tcp::v6(), none) || six.bind({asio::ip::make_address("::1"), 0}, none)) return;  // no IPv6 here
+  six.open(tcp::v6(), none);
+  if (!none) six.bind({asio::ip::make_address("::1"), 0}, none);
+  if (none) return;  // no IPv6 here
   CHECK(Connected("::1").judge({}).empty());
 }
 
