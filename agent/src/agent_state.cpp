@@ -43,6 +43,7 @@ net::LinkOptions link_options(const Configuration& chosen, const std::shared_ptr
   options.silence_limit = chosen.silence_limit;
   options.tls = tls;
   options.token = std::move(token);
+  options.listener = {chosen.coordinator_user, "coordinator_user"};
   return options;
 }
 

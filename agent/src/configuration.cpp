@@ -132,6 +132,9 @@ std::vector<Setting<C>> peer_settings() {
            "PEM file: the key to it, which nobody else may read"},
           {"token_file", path_setting(), &C::token_file,
            "the agent's token, where the coordinator asks for one without TLS. Read at each connection"},
+          {"coordinator_user", text_setting("USER", "a user's name or ID", net::is_user_text), &C::coordinator_user,
+           "as whom the coordinator may run beside root and the agent's own user, where it is on this machine without "
+           "TLS. An agent obeys nobody else's listener"},
           {"otlp_endpoint", parsed_setting("URL", "http(s)://HOST:PORT/PATH", net::parse_otlp_endpoint),
            within(&C::otlp, &OtlpSettings::endpoint),
            "OpenTelemetry collector that metrics are posted to. PATH is /v1/metrics where it is left out. http:// to "

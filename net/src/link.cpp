@@ -13,6 +13,7 @@
 #include "context.hpp"
 #include "net/host_text.hpp"
 #include "silence_watch.hpp"
+#include "trust/listener.hpp"
 #include "trust/tls.hpp"
 
 namespace trimtab::net {
@@ -111,12 +112,12 @@ struct Link::Implementation : std::enable_shared_from_this<Link::Implementation>
   }
 
   void secure(const ConnectionPointer& connection) {
-    if (!options.tls) return shake_hands(connection);
     auto& stream = beast::get_lowest_layer(connection->socket);
     stream.expires_after(kHandshakeTimeout);
     const auto secured = [this, connection](const std::string& objection) {
       objection.empty() ? shake_hands(connection) : lost(connection, connection->address + objection);
     };
+    if (!options.tls) return judge_listener(stream, options.listener, kHandshakeTimeout, of(connection, secured));
     secure_client(stream, *options.tls, CertificateKind::kCoordinator, options.host, of(connection, secured));
   }
 

@@ -14,6 +14,7 @@ import urllib.request
 from installation import BUILD, Installation, ROOT, TRIMTAB, free_port, rank_processes, wait_until
 
 USERS = {"coordinator": 20001, "n0": 20002, "n1": 20003}
+BY_WHOM = ("--coordinator-user", str(USERS["coordinator"]))
 READABLE = all(folder.stat().st_mode & 0o005 == 0o005 for folder in [ROOT, *ROOT.parents, BUILD / "bin"])
 
 
@@ -55,10 +56,10 @@ class UsersTest(unittest.TestCase):
             port = free_port()
             start(trimtab, "coordinator", "trimtab-coordinator", "--listen", f"127.0.0.1:{port}")
             nodes = [start(trimtab, node, "trimtab-agent", "--coordinator", f"127.0.0.1:{port}", "--node", node, "--devices", "1",
-                           "--metrics-port", "0", "--socket", str(trimtab.directory / node / "socket"))
+                           "--metrics-port", "0", "--socket", str(trimtab.directory / node / "socket"), *BY_WHOM)
                      for node in ("n0", "n1")]
             wait_until(lambda: all((state / "socket").exists() for state in nodes), "both agents run", 30)
-            tune = subprocess.Popen([str(BUILD / "bin" / "trimtab"), "tune", "--coordinator", f"127.0.0.1:{port}", "--job", str(job),
+            tune = subprocess.Popen([str(BUILD / "bin" / "trimtab"), "tune", "--coordinator", f"127.0.0.1:{port}", *BY_WHOM, "--job", str(job),
                                      "--out", str(trimtab.out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             trimtab.restarted.append(tune)
             try:
@@ -133,10 +134,10 @@ class TenantsTest(unittest.TestCase):
         for person, node in (("ana", "n0"), ("bob", "n1")):
             start(self.trimtab, node, "trimtab-agent", "--coordinator", f"127.0.0.1:{self.port}", "--node", node, "--devices", "2",
                   "--tenant", person, "--token-file", str(self.trimtab.directory / f"agent-{person}.token"), "--stop-ranks-on-exit",
-                  "--metrics-port", "0", "--socket", str(self.trimtab.directory / node / "socket"))
+                  "--metrics-port", "0", "--socket", str(self.trimtab.directory / node / "socket"), *BY_WHOM)
             wait_until(lambda: (self.trimtab.directory / node / "socket").exists(), f"{node}'s agent", 30)
         for person in ("ana", "bob"):
-            words = [TRIMTAB, "tune", "--coordinator", f"127.0.0.1:{self.port}", "--token-file",
+            words = [TRIMTAB, "tune", "--coordinator", f"127.0.0.1:{self.port}", *BY_WHOM, "--token-file",
                      self.trimtab.directory / f"{person}.token", "--job", self.job(f"{person}-job"), "--out", self.trimtab.out / person]
             # First, so that it ends while there is a coordinator: without one it waits for half a minute.
             self.trimtab.restarted.insert(0, subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
@@ -166,6 +167,46 @@ class TenantsTest(unittest.TestCase):
         (self.trimtab.directory / there).chmod(0o700)
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("PermissionError", done.stderr)
+
+
+LISTEN = """
+import socket, sys
+place = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listens", flush=True)
+while True:
+    there, _ = place.accept()
+    there.settimeout(10)
+    print("heard", there.recv(4096), flush=True)
+    there.close()
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
+@unittest.skipUnless(READABLE, f"other users cannot read {ROOT}")
+class ListenerTest(unittest.TestCase):
+    """Where the coordinator is not up, somebody else listens at its port on loopback."""
+
+    def test_agent_and_program_send_nothing_to_another_users_listener(self):
+        with Installation() as trimtab:
+            trimtab.directory.chmod(0o755)
+            port = free_port()
+            stranger = subprocess.Popen([*become("n1"), "/usr/bin/python3", "-c", LISTEN, str(port)], stdout=subprocess.PIPE, text=True)
+            trimtab.restarted.append(stranger)
+            self.assertEqual(stranger.stdout.readline(), "listens\n")
+            state = start(trimtab, "n0", "trimtab-agent", "--coordinator", f"127.0.0.1:{port}", "--node", "n0", "--devices", "1",
+                          "--metrics-port", "0", "--socket", str(trimtab.directory / "n0" / "socket"))
+            log = state / "log"
+            wait_until(lambda: log.exists() and "listener belongs to" in log.read_text(), "the agent's refusal", 20)
+            self.assertIn(f"coordinator_user {USERS['n1']}", log.read_text())
+            status = [str(BUILD / "bin" / "trimtab"), "status", "--coordinator", f"127.0.0.1:{port}"]
+            done = subprocess.run(status, capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"--coordinator-user {USERS['n1']}", done.stderr)
+            self.assertEqual(stranger.stdout.readline(), "heard b''\n")
+            # Who names that user is heard.
+            subprocess.run([*status, "--coordinator-user", str(USERS["n1"])], capture_output=True, timeout=30, check=False)
+            heard = wait_until(lambda: (line := stranger.stdout.readline()) != "heard b''\n" and line, "a request", 20)
+            self.assertIn("GET /v1/status", heard)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "net/credentials.hpp"
+#include "net/listener_rule.hpp"
 #include "net/otlp_settings.hpp"
 #include "schema/settings/settings.hpp"
 
@@ -45,11 +46,12 @@ struct Configuration {
   Nanoseconds silence_limit = std::chrono::seconds(15);  // of the coordinator: then the link is made anew
   Nanoseconds kill_grace = std::chrono::seconds(5);
   bool stop_ranks_on_exit = false;
-  Nanoseconds sample_period = std::chrono::seconds(5);  // of the machine's metrics; 0 = off
-  std::string nvml = "libnvidia-ml.so.1";               // a name for the loader, or a path
-  net::CredentialFiles tls;                             // all empty = no TLS
-  std::string token_file;                               // of the agent's own token; empty = none
-  net::OtlpSettings otlp;                               // where metrics are posted, too; nowhere unless told
+  Nanoseconds sample_period = std::chrono::seconds(5);       // of the machine's metrics; 0 = off
+  std::string nvml = "libnvidia-ml.so.1";                    // a name for the loader, or a path
+  net::CredentialFiles tls;                                  // all empty = no TLS
+  std::string token_file;                                    // of the agent's own token; empty = none
+  std::string coordinator_user = net::kPackagedCoordinator;  // beside root and the own user, without TLS here
+  net::OtlpSettings otlp;                                    // where metrics are posted, too; nowhere unless told
 };
 
 [[nodiscard]] const SettingTable<Configuration>& agent_settings();

@@ -163,7 +163,7 @@ CoordinatorPlace coordinator_place(const coordinator::Settings& settings, const 
   CoordinatorPlace place;
   place.configured = true;
   place.under_tls = !settings.tls.empty();
-  place.address = {settings.address, settings.port, {}, flags.token_file};
+  place.address = {settings.address, settings.port, {}, flags.token_file, flags.coordinator_user};
   if (place.under_tls) {
     place.address.tls = flags.tls;
     place.address.host = named_host(settings.address, hosts);

@@ -94,6 +94,7 @@ Result<std::string> CoordinatorClient::request(const std::string& method, const 
     }
     TRIMTAB_TRY(endpoint.token, net::read_token(address_.token_file));
   }
+  endpoint.listener = {address_.user, "--coordinator-user", !endpoint.token.empty()};
   TRIMTAB_TRY(net::HttpReply reply, net::http_request(endpoint, method, target, body, timeout));
   // More than a person may ask at once, such as the chunks of a long trace.
   for (int tries = 0; reply.status == 429 && tries < kPatientTries; ++tries) {

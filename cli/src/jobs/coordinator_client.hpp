@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "net/credentials.hpp"
+#include "net/listener_rule.hpp"
 #include "schema/api/fields.hpp"
 
 namespace trimtab::cli {
@@ -27,8 +28,9 @@ template <typename Document>
 struct Address {
   std::string host = "127.0.0.1";
   std::uint16_t port = 7420;
-  net::CredentialFiles tls = {};  // all empty = no TLS
-  std::string token_file = {};    // empty = no token
+  net::CredentialFiles tls = {};                 // all empty = no TLS
+  std::string token_file = {};                   // empty = no token
+  std::string user = net::kPackagedCoordinator;  // whose it may be on this machine, beside root's and one's own
 };
 // "host:7420", "7420" or "[::1]:7420".
 [[nodiscard]] Result<Address> parse_address(std::string_view text);

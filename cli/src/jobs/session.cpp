@@ -44,11 +44,15 @@ void add_coordinator_flags(CLI::App* verb, SessionFlags& flags) {
   add_value(verb, "--tls-key", flags.tls.key, "FILE", "The key to it (PEM)")->envname("TRIMTAB_CLIENT_TLS_KEY");
   add_value(verb, "--token-file", flags.token_file, "FILE", "Your token (default: that of the coordinator that is up)")
       ->envname("TRIMTAB_CLIENT_TOKEN_FILE");
+  add_value(verb, "--coordinator-user", flags.coordinator_user, "USER",
+            "As whom the coordinator may run on this machine without TLS, beside root and you")
+      ->envname("TRIMTAB_CLIENT_COORDINATOR_USER");
 }
 
 Result<CoordinatorClient> existing_coordinator(const SessionFlags& flags) {
   const auto state = state_directory(flags.state);
   TRIMTAB_TRY(Address address, coordinator_address(flags.coordinator, state.ok() ? *state : ""));
+  address.user = flags.coordinator_user;
   // What `up` started is asked with its own token, and speaks no TLS.
   if (address.token_file.empty()) {
     address.tls = flags.tls;

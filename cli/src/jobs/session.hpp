@@ -12,6 +12,7 @@ struct SessionFlags {
   std::string state;
   net::CredentialFiles tls;
   std::string token_file;
+  std::string coordinator_user = net::kPackagedCoordinator;
   bool keep_up = false;
 };
 

@@ -1,5 +1,6 @@
 #include "run/card_files.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,7 +8,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "daemons/agent_states.hpp"
 #include "files.hpp"
+#include "schema/durable_file.hpp"
 
 namespace trimtab::cli {
 
@@ -25,10 +28,34 @@ std::int64_t steps_of(const CardLook& look) {
   return look.card ? look.card->steps : 0;
 }
 
+// Of one name on the way. What is not there yet is no objection.
+Status check_owner(const std::string& path, bool link_alone, uid_t own) {
+  struct stat seen {};
+  const auto is_foreign = [&] { return seen.st_uid != 0 && seen.st_uid != own; };
+  const bool is_link = ::lstat(path.c_str(), &seen) == 0 && S_ISLNK(seen.st_mode);
+  if (is_link && is_foreign()) return unavailable(path + " is a link that belongs to " + user_name(seen.st_uid));
+  if (link_alone || ::stat(path.c_str(), &seen) != 0 || !is_foreign()) return {};
+  return unavailable(path + " belongs to " + user_name(seen.st_uid));
+}
+
+Status check_owners(const std::filesystem::path& path, uid_t own) {
+  std::filesystem::path reached;
+  for (const std::filesystem::path& name : path) {
+    reached /= name;
+    if (name == ".." || name == "/") continue;
+    TRIMTAB_TRY_STATUS(check_owner(reached.string(), path.is_absolute() && reached != path, own));
+  }
+  return {};
+}
+
 }  // namespace
 
-Status check_card_directory(const std::string& path) {
+Status check_card_directory(const std::string& path, uid_t own) {
+  const auto plain = std::filesystem::path(path + "/.").lexically_normal().parent_path();
+  // Before, as a link would be followed, and again, as it may be somebody else who has made it.
+  TRIMTAB_TRY_STATUS(check_owners(plain, own));
   TRIMTAB_TRY_STATUS(make_directories(path));
+  TRIMTAB_TRY_STATUS(check_owners(plain, own));
   if (access(path.c_str(), W_OK | X_OK) == 0) return {};
   return unavailable("cannot write in " + path + ": " + std::strerror(errno));
 }
@@ -83,8 +110,11 @@ std::string no_card_text(const CardLook& look, const std::string& job) {
 }
 
 Status write_card(const std::string& directory, const CardLook& look, const std::string& text) {
-  TRIMTAB_TRY_STATUS(write_file(directory + "/card.json", look.json + (look.json.ends_with('\n') ? "" : "\n")));
-  return write_file(directory + "/card.txt", text);
+  constexpr mode_t kMode = 0666;  // less the mask
+  TRIMTAB_TRY_STATUS(check_card_directory(directory));
+  const std::string json = look.json + (look.json.ends_with('\n') ? "" : "\n");
+  TRIMTAB_TRY_STATUS(write_durably(directory + "/card.json", json, kMode));
+  return write_durably(directory + "/card.txt", text, kMode);
 }
 
 }  // namespace trimtab::cli

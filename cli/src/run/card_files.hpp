@@ -2,6 +2,8 @@
 
 // The card at the end of a watched command: waited for, written and printed. Blocking, with a deadline.
 
+#include <unistd.h>
+
 #include <functional>
 #include <optional>
 
@@ -10,9 +12,10 @@
 
 namespace trimtab::cli {
 
-// Where the card's files go: made if need be, and written in once, so that what stands in the way is known before the
-// command runs.
-[[nodiscard]] Status check_card_directory(const std::string& path);
+// Where the card's files go: made if need be, so that what stands in the way is known before the command runs. Somebody
+// else's folder, or link on the way, is an error: its owner decides which files are replaced. Of an absolute path the
+// last folder's owner counts, of a relative one each folder's.
+[[nodiscard]] Status check_card_directory(const std::string& path, uid_t own = ::geteuid());
 // What check_card_directory() has made and nothing was put into.
 void remove_empty_directory(const std::string& path);
 
@@ -46,7 +49,8 @@ class CardWait {
 // Why there is no card, and what was looked for.
 [[nodiscard]] std::string no_card_text(const CardLook& look, const std::string& job);
 
-// card.json and card.txt.
+// card.json and card.txt in a folder that is checked again. Each is a new file that takes the place of what is there,
+// be it a link.
 [[nodiscard]] Status write_card(const std::string& directory, const CardLook& look, const std::string& text);
 
 }  // namespace trimtab::cli

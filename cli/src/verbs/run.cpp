@@ -53,10 +53,9 @@ void prepare_directory(const Arguments& arguments, Preparation& preparation, Con
   if (!preparation.watch->leads) return;
   std::error_code failure;
   const std::string wanted = arguments.out.empty() ? "trimtab-out/" + preparation.watch->job : arguments.out;
-  const std::string path = std::filesystem::absolute(wanted, failure).lexically_normal().string();
-  const Status usable = check_card_directory(path);
+  const Status usable = check_card_directory(wanted);
   if (usable.ok()) {
-    preparation.directory = path;
+    preparation.directory = std::filesystem::absolute(wanted, failure).lexically_normal().string();
   } else {
     console.err << "trimtab: " << printable(usable.error().message)
                 << "; the card will be printed, not written. Name another directory by --out" << std::endl;

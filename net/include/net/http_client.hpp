@@ -3,6 +3,7 @@
 // One blocking HTTP request, for the command line. Not for daemons: it blocks the calling thread, up to `timeout`.
 
 #include "net/credentials.hpp"
+#include "net/listener_rule.hpp"
 
 namespace trimtab::net {
 
@@ -17,6 +18,7 @@ struct HttpEndpoint {
   std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate of `kind` for `host`
   std::string token = {};                      // shown as "Authorization: Bearer …"; empty: none
   CertificateKind kind = CertificateKind::kCoordinator;
+  std::optional<ListenerRule> listener = {};  // without TLS, on this machine itself; nothing: anybody's
 };
 
 // The error of a refused connection says that nothing listens there and how to start it, where that is a coordinator.

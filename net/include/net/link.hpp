@@ -10,6 +10,7 @@
 #include "base/random.hpp"
 #include "net/credentials.hpp"
 #include "net/event_loop.hpp"
+#include "net/listener_rule.hpp"
 #include "net/rate.hpp"
 
 namespace trimtab::net {
@@ -23,6 +24,7 @@ struct LinkOptions {
   Rate max_rate = {};
   Nanoseconds silence_limit = std::chrono::seconds(15);  // nothing comes, and nothing that waits is taken
   std::shared_ptr<Credentials> tls = nullptr;  // the server must have a certificate for `host`; nothing: no TLS
+  ListenerRule listener = {};                  // without TLS, on this machine itself
   std::function<std::string()> token = {};  // asked at each attempt, shown as "Authorization: Bearer …"; empty: none
 };
 

@@ -3,6 +3,7 @@
 #include <boost/beast/http/field.hpp>
 
 #include "http/exchange.hpp"
+#include "trust/listener.hpp"
 #include "trust/tls.hpp"
 
 namespace trimtab::net {
@@ -13,8 +14,13 @@ namespace {
 
 constexpr std::uint64_t kMaxReplyBytes = 256U << 20;
 
-HttpExchange::Secure secured_by(const HttpEndpoint& endpoint) {
-  if (!endpoint.tls) return {};
+HttpExchange::Secure secured_by(const HttpEndpoint& endpoint, Nanoseconds timeout) {
+  if (!endpoint.tls && !endpoint.listener) return {};
+  if (!endpoint.tls) {
+    return [&endpoint, timeout](Stream& stream, auto done) {
+      judge_listener(stream, *endpoint.listener, timeout, std::move(done));
+    };
+  }
   return [&endpoint](Stream& stream, auto done) {
     secure_client(stream, *endpoint.tls, endpoint.kind, endpoint.host, std::move(done));
   };
@@ -56,7 +62,7 @@ Result<HttpReply> http_request(const HttpEndpoint& endpoint, const std::string& 
   boost::asio::io_context io{1};
   std::optional<HttpExchange::Outcome> outcome;
   const auto exchange = std::make_shared<HttpExchange>(
-      io, HttpExchange::Options{endpoint.host, endpoint.port, timeout, kMaxReplyBytes, secured_by(endpoint)});
+      io, HttpExchange::Options{endpoint.host, endpoint.port, timeout, kMaxReplyBytes, secured_by(endpoint, timeout)});
   exchange->start(request_of(endpoint, method, target, body), [&](HttpExchange::Outcome ended) {
     outcome = std::move(ended);
     io.stop();

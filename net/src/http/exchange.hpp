@@ -25,14 +25,14 @@ class HttpExchange final : public std::enable_shared_from_this<HttpExchange> {
     std::string message;  // names host and port
   };
   using Outcome = std::variant<Reply, Failure>;
-  // Makes TLS of a connected stream and says what is wrong with the server, or "".
+  // Makes TLS of a connected stream, or looks whose the listener is, and says what is wrong with the server, or "".
   using Secure = std::function<void(Stream&, std::function<void(const std::string& objection)>)>;
   struct Options {
     std::string host;
     std::uint16_t port = 0;
     Nanoseconds timeout{0};
     std::uint64_t max_reply_bytes = 0;
-    Secure secure = {};  // unset: no TLS
+    Secure secure = {};  // unset: no TLS, and anybody's
   };
 
   HttpExchange(boost::asio::io_context& io, Options options);

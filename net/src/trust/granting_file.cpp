@@ -1,27 +1,18 @@
 #include "net/granting_file.hpp"
 
-#include <pwd.h>
 #include <sys/statvfs.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "trust/users.hpp"
 #include "trust/watched_file.hpp"
 
 namespace trimtab::net {
 
 namespace {
-
-std::string name_of(uid_t user) {
-  passwd found{};
-  passwd* result = nullptr;
-  std::array<char, 4096> texts{};
-  const bool known = ::getpwuid_r(user, &found, texts.data(), texts.size(), &result) == 0 && result != nullptr;
-  return known ? found.pw_name : std::to_string(user);
-}
 
 std::string directory_of(const std::string& path) {
   const auto slash = path.rfind('/');
@@ -56,9 +47,9 @@ Status check_granting_file(const std::string& path, const struct ::stat& file, u
     return bad_input(path + " grants rights, but everybody may write it. Look at what it says, then chmod o-w " + path);
   }
   if (file.st_uid != 0 && file.st_uid != user) {
-    return bad_input(path + " grants rights and must be root's or " + name_of(user) +
-                     "'s, as whom it is read, but it " + "is " + name_of(file.st_uid) +
-                     "'s. Look at what it says, then chown " + name_of(user) + " " + path);
+    return bad_input(path + " grants rights and must be root's or " + name_of_user(user) +
+                     "'s, as whom it is read, but it " + "is " + name_of_user(file.st_uid) +
+                     "'s. Look at what it says, then chown " + name_of_user(user) + " " + path);
   }
   TRIMTAB_TRY_STATUS(check_directory(path, directory_of(path)));
   return check_directory(path, directory_of(resolved(path)));

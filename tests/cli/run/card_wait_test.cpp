@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "files.hpp"
 #include "run/card_files.hpp"
 
 using namespace trimtab;
@@ -55,4 +59,50 @@ TEST_CASE("a directory for the card is made, and one where none can be is an err
   CHECK(access((path + "/trimtab-out").c_str(), F_OK) != 0);
   CHECK_FALSE(check_card_directory("/proc/trimtab-out").ok());
   rmdir(path.c_str());
+}
+
+TEST_CASE("a card goes into no folder of somebody else's and through no link of theirs") {
+  namespace fs = std::filesystem;
+  std::string path = "/tmp/trimtab-test-XXXXXX";
+  REQUIRE(mkdtemp(path.data()) != nullptr);
+  const fs::path root(path);
+  fs::create_directories(root / "named/train");
+  fs::create_directory_symlink(root / "named", root / "link");
+  const uid_t own = geteuid();
+  CHECK(check_card_directory(path + "/named/train", own).ok());
+  CHECK(check_card_directory(path + "/link/train/", own).ok());
+
+  // Seen by another user who is not root, what lies there is somebody else's; root's is not.
+  const uid_t another = own + 7;
+  const bool as_root = own == 0;
+  if (as_root) fs::create_directories(root / "theirs");
+  if (as_root) REQUIRE(chown((path + "/theirs").c_str(), 7, 7) == 0);
+  const std::string folder = as_root ? path + "/theirs" : path + "/named/train";
+  const Status refused = check_card_directory(folder, another + 1);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.starts_with(folder + " belongs to "));
+  if (as_root) REQUIRE(lchown((path + "/link").c_str(), 7, 7) == 0);
+  const Status linked = check_card_directory(path + "/link/new", another + 1);
+  REQUIRE_FALSE(linked.ok());
+  CHECK(linked.error().message.starts_with(path + "/link is a link that belongs to "));
+  CHECK_FALSE(fs::exists(root / "named/new"));
+  fs::remove_all(root);
+}
+
+TEST_CASE("a card's files take the place of links and leave what those lead to") {
+  namespace fs = std::filesystem;
+  std::string path = "/tmp/trimtab-test-XXXXXX";
+  REQUIRE(mkdtemp(path.data()) != nullptr);
+  const fs::path root(path);
+  std::ofstream(root / "precious") << "precious";
+  fs::create_symlink(root / "precious", root / "card.json");
+  fs::create_symlink(root / "precious", root / "card.txt");
+  CardLook look = of_steps(3);
+  look.json = "{}";
+  REQUIRE(write_card(path, look, "the card\n").ok());
+  CHECK(read_file(path + "/precious").value() == "precious");
+  CHECK(read_file(path + "/card.json").value() == "{}\n");
+  CHECK(read_file(path + "/card.txt").value() == "the card\n");
+  CHECK_FALSE(fs::is_symlink(root / "card.txt"));
+  fs::remove_all(root);
 }
