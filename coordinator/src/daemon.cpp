@@ -155,6 +155,10 @@ struct Running final : Daemon {
     services.storage.add("state", [this] { return store.look_after(); });
     services.storage.add("costs", [this] { return costs.look_after(); });
     services.answers = &answers;
+    services.has_room = [this](const std::string& node, std::size_t bytes) {
+      const Member* member = members.by_node(node);
+      return member == nullptr || member->peer == 0 || !server || server->has_room(member->peer, bytes);
+    };
     services.taken = [this] { return server ? server->taken() : net::Server::Taken(); };
     services.own_use = std::make_unique<OwnUseWatch>(
         settings.budgets, time, [this] { return own_use(); },

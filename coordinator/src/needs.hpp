@@ -72,6 +72,7 @@ struct JobNeeds {
   HardwareProbing& probing;
   Counters& counters;
   const SendToNode& send;
+  const RoomAtNode& has_room;  // unset: always
   const Settings& settings;
   const std::string& nccl_table_directory;
 };

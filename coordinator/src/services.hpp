@@ -37,6 +37,7 @@ struct Services {
   std::string nccl_table_directory;
   SendToNode send;
   Counters counters;
+  RoomAtNode has_room = {};  // unset: always
   LiveRanks live = {};
   NodeClocks clocks = {};
   Traces traces{clock, send};
@@ -50,8 +51,8 @@ struct Services {
   std::unique_ptr<OwnUseWatch> own_use = {};         // nothing: nobody measures it
   std::function<net::Server::Taken()> taken = {};    // of connections' accounts; unset: there are none
   AnswerWorker* answers = nullptr;                   // nothing: long answers are made at once, on the loop
-  JobNeeds for_jobs{
-      clock, store, costs, worker, members, live, probing, counters, send, settings, nccl_table_directory};
+  JobNeeds for_jobs{clock,   store,    costs, worker,   members,  live,
+                    probing, counters, send,  has_room, settings, nccl_table_directory};
   CostNeeds for_costs{clock, costs, counters, [this] { return own_use ? own_use->check_room_for_costs() : Status(); }};
 };
 

@@ -152,6 +152,59 @@ TEST_CASE("a peer that does not read is closed when its queue is full") {
   CHECK(pair.refusals[0].kind == Refusal::Kind::kSlow);
 }
 
+TEST_CASE("a sender that asks for room has no peer closed, and all that it has comes") {
+  Pair pair;
+  ServerOptions options;
+  options.max_queued_bytes = 1 << 20;
+  pair.serve(options);
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  const std::string block(300'000, 'x');
+  const PeerId peer = pair.opened[0];
+  CHECK(pair.server->has_room(peer, 2 << 20));  // nothing waits: send() says whether it is too much at all
+  std::size_t sent = 0;
+  int full = 0;
+  REQUIRE(run_until(pair.loop, [&] {
+    while (sent < 20 && pair.server->has_room(peer, block.size())) {
+      REQUIRE(pair.server->send(peer, block));
+      ++sent;
+    }
+    full += sent < 20 ? 1 : 0;
+    return pair.received.size() == 20;
+  }));
+  CHECK(full > 0);
+  CHECK(pair.peer_ends.empty());
+}
+
+TEST_CASE("half of a peer's queue, and of all queues, is kept free, and a peer for which nothing waits has room") {
+  Pair pair;
+  ServerOptions options;
+  options.max_queued_bytes = 1 << 20;
+  options.all_queued_bytes = 1 << 20;
+  pair.serve(options);
+  std::optional<RawClient> silent;
+  while_loop_runs(pair.loop, [&] {
+    silent.emplace(RawClient::tcp(pair.server->port()));
+    silent->send(kUpgrade);
+    static_cast<void>(silent->read_exactly(20));
+  });
+  pair.connect();
+  REQUIRE(run_until(pair.loop, [&] { return pair.opened.size() == 2; }));
+  const std::string block(100'000, 'x');
+  // Beyond what the kernel takes for it.
+  CHECK(run_until(pair.loop, [&] {
+    if (pair.server->has_room(pair.opened[0], block.size())) pair.server->send(pair.opened[0], block);
+    return pair.server->taken().queues > 400'000;
+  }));
+  CHECK_FALSE(pair.server->has_room(pair.opened[0], 200'000));
+  CHECK(pair.server->has_room(pair.opened[0], 1000));
+  CHECK(pair.server->has_room(pair.opened[1], 500'000));
+  REQUIRE(pair.server->send(pair.opened[1], block));
+  CHECK_FALSE(pair.server->has_room(pair.opened[1], 100'000));
+  CHECK(pair.server->has_room(99, 100'000));
+  CHECK(pair.peer_ends.empty());
+}
+
 TEST_CASE("frames beyond the rate are read later, and none is lost") {
   Pair pair;
   ServerOptions options;

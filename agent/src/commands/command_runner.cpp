@@ -12,6 +12,7 @@
 #include "schema/hash64.hpp"
 #include "schema/job_without_plan.hpp"
 #include "schema/nccl_choice.hpp"
+#include "schema/settings/job_programs.hpp"
 #include "schema/target.hpp"
 
 namespace trimtab::agent {
@@ -99,20 +100,6 @@ Nanoseconds grace_of(const wire::Kill& asked, const std::string& state, Nanoseco
   const auto job = parse_job(*text, "the job's document");
   const bool saves = job.ok() && job->delivery == Delivery::kRestart;
   return saves ? std::max(usual, job->trials.deadline) : usual;
-}
-
-Result<std::vector<std::string>> expand_command(const Job& job, const RankLaunch& launch) {
-  std::vector<std::string> expanded;
-  const Placeholders values = placeholders(job, launch);
-  for (const std::string& one : job.train) {
-    if (one == kTargetArguments && !job.target.empty()) {
-      expanded.insert(expanded.end(), launch.target_arguments.begin(), launch.target_arguments.end());
-      continue;
-    }
-    TRIMTAB_TRY(const std::vector<std::string> words, expand({one}, values));
-    expanded.insert(expanded.end(), words.begin(), words.end());
-  }
-  return expanded;
 }
 
 // Every rank of a launch must read the same table: a node that cannot have it fails the launch. It is read back,
@@ -345,12 +332,16 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
   for (const auto rank : asked.ranks()) {
     launch.rank = rank;
     // What the target says is no text with placeholders.
-    TRIMTAB_TRY(auto arguments, expand_command(job, launch));
+    TRIMTAB_TRY(auto arguments,
+                expand(job.train, placeholders(job, launch), job.target.empty() ? nullptr : &launch.target_arguments));
+    Environment environment = rank_environment(base, job, launch, surroundings_.places);
+    // Of the first rank already: all of them are in memory together.
+    TRIMTAB_TRY_STATUS(check_words(arguments, environment, kMostWords));
     starts.push_back({{job.name, asked.variant(), rank},
                       asked.launch(),
                       asked.epoch(),
                       std::move(arguments),
-                      rank_environment(base, job, launch, surroundings_.places),
+                      std::move(environment),
                       job.working_directory,
                       scratch.log(rank),
                       submitted});

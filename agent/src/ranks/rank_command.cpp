@@ -1,6 +1,8 @@
 #include "ranks/rank_command.hpp"
 
+#include "base/utf8.hpp"
 #include "schema/nearest.hpp"
+#include "schema/settings/job_programs.hpp"
 
 namespace trimtab::agent {
 
@@ -110,13 +112,23 @@ std::string rendezvous_address(const std::string& rendezvous, const std::string&
 namespace {
 
 constexpr const char* kNameCharacters = "abcdefghijklmnopqrstuvwxyz_";
+constexpr std::size_t kNamed = 200;  // bytes of an argument in a message
 
 Error unknown(const std::string& argument, const std::string& name, const Placeholders& values) {
   std::vector<std::string> known;
   for (const auto& [key, value] : values) known.push_back(key);
-  const std::string hint = known.empty() ? "This command has none" : "Did you mean {" + nearest(name, known) + "}?";
-  return bad_input("the argument '" + argument + "' has the placeholder {" + name +
+  const std::string hint =
+      known.empty() ? "This command has none" : "Did you mean {" + nearest(first_of(name, kNamed), known) + "}?";
+  return bad_input("the argument '" + first_of(argument, kNamed) + "' has the placeholder {" + first_of(name, kNamed) +
                    "}, which this command has no value for. " + hint);
+}
+
+Error too_long(const std::string& argument) {
+  return bad_input(
+      "the argument '" + first_of(argument, kNamed) + "', of " + std::to_string(argument.size()) +
+      " bytes, has more than " + std::to_string(kLongestWord) +
+      " with its placeholders filled in, and Linux starts no program with it. Put it into a file, and hand "
+      "over the file's name");
 }
 
 // The name between the brace at `open` and the next closing one, or empty.
@@ -132,22 +144,36 @@ Result<std::string> expand_one(const std::string& argument, const Placeholders& 
     const std::string name = argument[i] == '{' ? name_at(argument, i) : "";
     if (name.empty()) {
       expanded.push_back(argument[i]);
-      continue;
+    } else {
+      const auto found = values.find(name);
+      if (found == values.end()) return unknown(argument, name, values);
+      expanded += found->second;
+      i += name.size() + 1;
     }
-    const auto found = values.find(name);
-    if (found == values.end()) return unknown(argument, name, values);
-    expanded += found->second;
-    i += name.size() + 1;
+    if (expanded.size() > kLongestWord) return too_long(argument);
   }
   return expanded;
 }
 
 }  // namespace
 
-Result<std::vector<std::string>> expand(const std::vector<std::string>& arguments, const Placeholders& values) {
+Result<std::vector<std::string>> expand(const std::vector<std::string>& arguments, const Placeholders& values,
+                                        const std::vector<std::string>* of_target) {
   std::vector<std::string> expanded;
+  std::size_t bytes = 0;
   for (const auto& argument : arguments) {
+    if (of_target != nullptr && argument == kTargetArguments) {
+      expanded.insert(expanded.end(), of_target->begin(), of_target->end());
+      continue;
+    }
     TRIMTAB_TRY(std::string text, expand_one(argument, values));
+    bytes += word_bytes(text.size());
+    if (bytes > kMostWords) {
+      return bad_input("the command's " + std::to_string(arguments.size()) + " arguments take more than " +
+                       std::to_string(kMostWords) +
+                       " bytes with their placeholders filled in, and Linux starts no program with them. Put what is "
+                       "long into a file, and hand over the file's name");
+    }
     expanded.push_back(std::move(text));
   }
   return expanded;

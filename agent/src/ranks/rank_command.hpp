@@ -10,9 +10,12 @@ namespace trimtab::agent {
 // {rank}, {plan}, ... in a job's argument vectors (docs/protocols.md). Pure.
 using Placeholders = std::map<std::string, std::string>;
 
-// A name in braces that is not known is an error; braces around anything else (JSON text) are left alone.
+// A name in braces that is not known is an error; braces around anything else (JSON text) are left alone. So are an
+// argument that becomes longer than Linux lets it be, and more of them than that (schema/settings/job_programs.hpp):
+// no more memory is taken. `of_target`: what kTargetArguments stands for; nothing: it is an argument as any other.
 [[nodiscard]] Result<std::vector<std::string>> expand(const std::vector<std::string>& arguments,
-                                                      const Placeholders& values);
+                                                      const Placeholders& values,
+                                                      const std::vector<std::string>* of_target = nullptr);
 
 using Environment = std::map<std::string, std::string>;
 

@@ -7,6 +7,7 @@
 
 #include "files.hpp"
 #include "init/command_reading.hpp"
+#include "schema/settings/job_programs.hpp"
 
 namespace trimtab::cli {
 
@@ -51,6 +52,9 @@ Check missing(const std::string& what, const Job& job) {
 
 Check check_train(const Job& job) {
   if (job.train.empty()) return {"train", Health::kOk, "no command", ""};
+  if (const Status fits = check_programs(job); !fits.ok()) {
+    return {"train", Health::kFail, fits.error().message, "shorten it in job.toml: it is refused as it is"};
+  }
   const CommandReading reading = read_command(job.train);
   for (const std::string& program : {job.train.front(), reading.program}) {
     const bool script = program == reading.script && program != job.train.front();  // an interpreter reads it

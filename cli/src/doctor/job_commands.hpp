@@ -9,6 +9,7 @@
 namespace trimtab::cli {
 
 // Whether train's program and script are there, as the ranks look for them: from working_directory, in the job's PATH.
+// And whether Linux starts the job's commands at all.
 [[nodiscard]] Check check_train(const Job& job);
 
 struct Interpreter {

@@ -2,6 +2,7 @@
 
 // Messages of and to agents (schema/wire/agent.proto) by their names alone: for headers, which need no more.
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -27,5 +28,9 @@ namespace trimtab::coordinator {
 
 // False when the node is not connected; the message is lost then.
 using SendToNode = std::function<bool(const std::string& node, const wire::ToAgent&)>;
+
+// False when so much waits for the node already that a message of so many bytes is to be sent later. True for a node
+// that is not connected: sending says that.
+using RoomAtNode = std::function<bool(const std::string& node, std::size_t bytes)>;
 
 }  // namespace trimtab::coordinator

@@ -140,6 +140,7 @@ void JobRun::tick() {
     }
   }
   number_late();
+  send_late();
   if (active()) feed(Tick{});
   if (!meeting_later_.empty() && meeting_place("")) {
     for (const Action& waiting : std::exchange(meeting_later_, {})) {
@@ -367,6 +368,7 @@ void JobRun::send_command(const Command& action) {
   if constexpr (std::is_same_v<Command, KillOn>) {  // nothing is begun behind it
     meeting_later_.clear();
     std::erase_if(numbered_later_, [](const Action& one) { return !std::holds_alternative<KillOn>(one); });
+    std::erase_if(unsent_, [&](const Unsent& one) { return one.node == action.node; });
   }
   // What runs there is ended in any case; nothing is begun.
   const Member* member = services_.members.by_node(action.node);
@@ -390,8 +392,19 @@ void JobRun::send_command(const Command& action) {
   Job job = state().running_job();
   if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
   const CommandContext context{*id, name(), to_json(job), *meeting, std::move(table).value()};
-  if (!services_.send(action.node, command(action, context))) {
-    spdlog::info("job {}: command {} waits for node {}", name(), action.tag, action.node);
+  send_or_keep({action, action.tag, action.node}, command(action, context));
+}
+
+// What the job waits for no more is left.
+void JobRun::send_late() {
+  std::vector<Unsent> waiting = std::exchange(unsent_, {});
+  for (Unsent& one : waiting) {
+    if (!active() || !is_outstanding(one.tag)) continue;
+    if (!has_room(one.node, one.bytes)) {
+      unsent_.push_back(std::move(one));
+      continue;
+    }
+    std::visit([this](const auto& action) { carry_out(action); }, one.action);
   }
 }
 
@@ -401,8 +414,9 @@ void JobRun::carry_out(const ToAgents& action) {
     send_command(action);
   } else {
     for (const NodeShare& share : state().nodes) {
-      if (services_.send(share.node, message(action, name()))) continue;
-      spdlog::info("job {}: node {} is away and does not hear of a plan change", name(), share.node);
+      if (tell(share.node, message(action, name()))) continue;
+      spdlog::info("job {}: node {} is away, or much waits for it, and it does not hear of a plan change", name(),
+                   share.node);
     }
   }
 }

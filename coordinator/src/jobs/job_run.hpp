@@ -118,6 +118,18 @@ class JobRun {
   template <typename Command>
   void number_later(const Command& command, const std::string& why);
   void number_late();
+  // In job_run_sending.cpp: what of it goes to a node now.
+  [[nodiscard]] std::size_t largest_message() const;
+  [[nodiscard]] bool has_room(const std::string& node, std::size_t bytes) const;
+  struct Unsent {
+    Action action;
+    std::string tag;
+    std::string node;
+    std::size_t bytes = 0;  // of its message
+  };
+  void send_or_keep(Unsent command, const wire::ToAgent& to);
+  [[nodiscard]] bool tell(const std::string& node, const wire::ToAgent& to) const;
+  void send_late();
   void tick_probing();
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
@@ -141,6 +153,7 @@ class JobRun {
   std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
   std::string unnumbered_;              // the last of them that was told of
   std::vector<Action> numbered_later_;  // commands, until the disk has room for their ids
+  std::vector<Unsent> unsent_;          // commands, until less waits for their nodes
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
@@ -155,7 +168,7 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::int32_t told_near_ = 0;     // costs taken over, as the database was told
+  std::int32_t told_near_ = 0;  // costs taken over, as the database was told
   std::uint64_t held_bytes_ = 0;
   std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };

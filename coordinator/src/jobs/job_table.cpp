@@ -17,6 +17,7 @@
 #include "jobs/held_memory.hpp"
 #include "schema/job_without_plan.hpp"
 #include "schema/plan.hpp"
+#include "schema/settings/job_programs.hpp"
 #include "schema/target.hpp"
 #include "state_store.hpp"
 #include "tuner/search.hpp"
@@ -150,6 +151,7 @@ Status check_training(const Job& job) {
 }  // namespace
 
 Status check_job(const Job& job, bool tune) {
+  TRIMTAB_TRY_STATUS(check_programs(job));
   TRIMTAB_TRY_STATUS(check_delivery(job, tune));
   TRIMTAB_TRY_STATUS(check_strategy(job));
   TRIMTAB_TRY_STATUS(check_knobs(job));

@@ -113,6 +113,10 @@ class Server final {
   [[nodiscard]] std::uint16_t port() const;
   // Queues a binary frame; false when the peer is gone.
   bool send(PeerId peer, std::string frame);
+  // Whether so many bytes may be queued for the peer beside what waits for it, so that half of its queue, and half of
+  // all queues together, stay free for what cannot wait. Always where nothing waits, and where the peer is gone: send()
+  // says so. For a sender who has much for one peer: it asks again a little later, and the peer is not closed for it.
+  [[nodiscard]] bool has_room(PeerId peer, std::size_t bytes) const;
   // What is queued is still sent, within ten seconds. Nothing more is read.
   void close(PeerId peer);
   // WebSockets that are open.

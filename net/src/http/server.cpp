@@ -157,6 +157,12 @@ bool Server::send(PeerId peer, std::string frame) {
   return found != implementation_->core_->peers.end() && found->second->send(std::move(frame));
 }
 
+bool Server::has_room(PeerId peer, std::size_t bytes) const {
+  const ServerCore& core = *implementation_->core_;
+  const auto found = core.peers.find(peer);
+  return found == core.peers.end() || core.has_room(found->second->queued_bytes(), bytes);
+}
+
 void Server::close(PeerId peer) {
   const auto found = implementation_->core_->peers.find(peer);
   if (found != implementation_->core_->peers.end()) found->second->close();

@@ -115,8 +115,17 @@ void ServerCore::make_room_for_answer(const std::string& caller, std::uint64_t b
   }
 }
 
+bool ServerCore::has_room(std::size_t waiting, std::size_t bytes) const {
+  if (waiting == 0) return true;
+  return waiting + bytes <= options.max_queued_bytes / 2 && queued_bytes + bytes <= most_queued() / 2;
+}
+
+std::uint64_t ServerCore::most_queued() const {
+  return std::max<std::uint64_t>(options.all_queued_bytes, options.max_queued_bytes);
+}
+
 void ServerCore::bound_queues() {
-  while (queued_bytes > std::max<std::uint64_t>(options.all_queued_bytes, options.max_queued_bytes)) {
+  while (queued_bytes > most_queued()) {
     auto longest = peers.end();
     for (auto one = peers.begin(); one != peers.end(); ++one) {
       if (longest == peers.end() || one->second->queued_bytes() > longest->second->queued_bytes()) longest = one;

@@ -102,6 +102,10 @@ struct ServerCore {
   void bound_half_frames();
   // An answer is about to be sent to this caller: others that are not read give way to it.
   void make_room_for_answer(const std::string& caller, std::uint64_t bytes);
+  // Beside so many bytes that wait for a peer already (Server::has_room). A peer for which nothing waits has room
+  // however full the other queues are: else those who do not read could keep everything from those who do.
+  [[nodiscard]] bool has_room(std::size_t waiting, std::size_t bytes) const;
+  [[nodiscard]] std::uint64_t most_queued() const;  // for all peers together
   // A frame was queued: beyond what all queues may take, the longest goes.
   void bound_queues();
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "../../device_memory_cases.hpp"
+#include "../../peak_memory.hpp"
 #include "../run_loop.hpp"
 #include "../temporary_directory.hpp"
 #include "agent_database.hpp"
@@ -145,6 +146,34 @@ TEST_CASE("ranks and benchmarks are told what the job's limit and the device bot
     }
     one.runner.stop();
   }
+}
+
+TEST_CASE("a launch that Linux does not start fails with the reason, whatever it would take for all its ranks") {
+  constexpr int kRanks = 63;
+  Runner one;
+  one.job.world_size = kRanks;
+  one.job.checkpoint.clear();
+  SECTION("by an argument with its placeholders filled in") {
+    std::string many;
+    for (int i = 0; i < 800'000; ++i) many += "{scratch}";
+    one.job.train = {"true", many};
+  }
+  SECTION("by a variable") {
+    one.job.environment["DATA"] = std::string(6'800'000, 'x');
+  }
+  SECTION("by all of its arguments") {
+    one.job.train.resize(90'000, "{scratch}");
+  }
+  wire::Command command = one.launch(1);
+  for (int rank = 1; rank < kRanks; ++rank) command.mutable_launch()->add_ranks(static_cast<std::uint32_t>(rank));
+  const test::PeakMemory memory;
+  one.runner.run(command);
+  const auto& done = one.done(1);
+  CHECK_FALSE(done.ok());
+  CHECK_THAT(done.error(), Catch::Contains("into a file") && Catch::Contains("Linux") || Catch::Contains("at most"));
+  CHECK(done.error().size() < 1000);
+  CHECK(one.ranks.running() == 0);
+  CHECK(memory.growth_bytes() < 256 << 20);  // the document is read and written; ranks' 63 copies would take more
 }
 
 TEST_CASE("a launch that is killed while its checkpoint is copied starts no rank") {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "../../peak_memory.hpp"
+
 using namespace trimtab;
 using namespace trimtab::agent;
 
@@ -54,6 +56,39 @@ TEST_CASE("an unknown placeholder is an error that names the nearest, JSON brace
 
 TEST_CASE("a value that looks like a placeholder is not expanded again") {
   CHECK(expand({"{a}"}, {{"a", "{b}"}, {"b", "x"}}).value() == std::vector<std::string>{"{b}"});
+}
+
+TEST_CASE("an argument is too long with its placeholders filled in: that is told before it takes the memory") {
+  const auto values = placeholders(example_job(), example_launch());
+  std::string many;
+  for (int i = 0; i < 800'000; ++i) many += "{scratch}";
+  const test::PeakMemory memory;
+  const auto long_one = expand({"true", many}, values);
+  REQUIRE_FALSE(long_one.ok());
+  CHECK_THAT(long_one.error().message,
+             Catch::Contains("of 7200000 bytes, has more than 131071 with its placeholders") &&
+                 Catch::Contains("Put it into a file"));
+  CHECK(long_one.error().message.size() < 600);
+  const auto all = expand(std::vector<std::string>(100, std::string(100'000, 'x')), values);
+  REQUIRE_FALSE(all.ok());
+  CHECK_THAT(all.error().message, Catch::Contains("the command's 100 arguments take more than 2097152 bytes"));
+  CHECK(expand({std::string(131'063, 'x') + "{scratch}"}, values).ok());
+  CHECK_FALSE(expand({std::string(131'064, 'x') + "{scratch}"}, values).ok());
+  CHECK(memory.growth_bytes() < 32 << 20);
+}
+
+TEST_CASE("an unknown placeholder in a long argument is told in a short message") {
+  const auto wrong = expand({"{rnak}" + std::string(1'000'000, 'x')}, placeholders(example_job(), example_launch()));
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(wrong.error().message.size() < 600);
+}
+
+TEST_CASE("what a target says takes the place of one argument, and is no text with placeholders") {
+  const std::vector<std::string> of_target{"--tp", "{rank}"};
+  const auto values = placeholders(example_job(), example_launch());
+  CHECK(expand({"train", "{target_arguments}", "{rank}"}, values, &of_target).value() ==
+        std::vector<std::string>{"train", "--tp", "{rank}", "3"});
+  CHECK_FALSE(expand({"train", "{target_arguments}"}, values).ok());
 }
 
 TEST_CASE("a benchmark has no plan") {

@@ -188,4 +188,7 @@ TEST_CASE("doctor takes a job whose train is a shell script, and refuses one who
     INFO(train);
     CHECK(check_of(train, "train").at("health") == "fail");
   }
+  const json too_long = check_of("[\"bash\", \"train.sh\", \"" + std::string(131'072, 'x') + "\"]", "train");
+  CHECK(too_long.at("health") == "fail");
+  CHECK_THAT(too_long.at("found").get<std::string>(), Catch::Contains("argument 2 has 131072 bytes"));
 }

@@ -28,7 +28,7 @@ Job large_job(const std::string& name, std::size_t bytes) {
   job.world_size = 2;
   job.steps = 10;
   job.describe = job.benchmark = job.train = {"command"};
-  for (std::size_t i = 0; i * 16 < bytes; ++i) job.environment["V" + std::to_string(i)] = "x";
+  for (std::size_t i = 0; i * 16 < bytes; ++i) job.software["v" + std::to_string(i)] = "x";
   return job;
 }
 
@@ -141,10 +141,10 @@ TEST_CASE("a job that is over leaves its documents to the database, and tells of
   CHECK(job.is_shelved());
   CHECK(job.held_bytes() < kMiB);
   CHECK(ask() == before);
-  CHECK(world.store.job(job.run())->state.job.environment.size() > 1000);
+  CHECK(world.store.job(job.run())->state.job.software.size() > 1000);
   job.feed(Order::kResume);  // nothing that comes late is stored over it
   world.jobs.tick();
-  CHECK(world.store.job(job.run())->state.job.environment.size() > 1000);
+  CHECK(world.store.job(job.run())->state.job.software.size() > 1000);
   REQUIRE(world.hand_in(large_job("big", 1000), "ana").empty());
 }
 
