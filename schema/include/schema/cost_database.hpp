@@ -141,6 +141,7 @@ class CostDatabase {
   // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
   // Returns the number of batches that were new. `other` is a path or a server's name, whatever this one is.
   [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other);
+  [[nodiscard]] Result<std::uint64_t> merge_from(const CostDatabase& other);
 
   // Calibration and small facts that belong to a fingerprint: key to JSON text. Where two databases differ, merging
   // keeps the fact that was put more often, then the greater text. change_fact() puts what `change` makes of the fact

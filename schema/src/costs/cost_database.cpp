@@ -261,7 +261,12 @@ Result<std::optional<Bytes>> CostDatabase::used_bytes() const {
 }
 
 Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
-  TRIMTAB_TRY(Database theirs, Database::open(other, DatabaseMode::kReadOnly, cost_tables::migrations()));
+  TRIMTAB_TRY(const CostDatabase theirs, open(other, OpenMode::kReadOnly));
+  return merge_from(theirs);
+}
+
+Result<std::uint64_t> CostDatabase::merge_from(const CostDatabase& other) {
+  Database& theirs = other.implementation_->database;
   Database& ours = implementation_->database;
   std::uint64_t added = 0;
   const auto merge = [&]() -> Status {
