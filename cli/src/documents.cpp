@@ -53,13 +53,29 @@ Result<Plan> read_plan(const std::string& path) {
   return parse_plan(text, path);
 }
 
-Result<CostDatabase> open_costs(const std::string& path) {
+std::uint64_t ReadCosts::unread() {
+  const DatabaseHealth health = database_.look_after();
+  return health.set_apart + health.unreadable;
+}
+
+ReadCosts::~ReadCosts() {
+  if (remarks_ == nullptr) return;
+  const std::uint64_t rows = unread();
+  if (rows == 0) return;
+  *remarks_ << "warning: " << database_.name() << " was damaged: " << rows
+            << (rows == 1 ? " row or part" : " rows or parts")
+            << " of it could not be read. What stood there is left out here. Put a backup in its place, or measure it "
+               "again. Its table set_apart names it once a program has opened it for writing\n";
+}
+
+Result<ReadCosts> open_costs(const std::string& path, std::ostream& remarks) {
   std::error_code failure;
   if (!names_server(path) && !std::filesystem::exists(path, failure)) {
     return bad_input("cannot read the cost database " + path + ": " +
                      (failure ? failure.message() : "No such file or directory"));
   }
-  return CostDatabase::open(path, OpenMode::kReadOnly);
+  TRIMTAB_TRY(CostDatabase database, CostDatabase::open(path, OpenMode::kReadOnly));
+  return ReadCosts(std::move(database), remarks);
 }
 
 Result<CostDatabase> open_costs_to_write(const std::string& name, std::ostream& remarks) {
@@ -91,8 +107,14 @@ Result<std::string> choose_fingerprint(const std::vector<std::string>& known, co
 }
 
 Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
+                         const std::string& job, std::ostream& remarks) {
+  TRIMTAB_TRY(const ReadCosts database, open_costs(path, remarks));
+  return read_costs(*database, fingerprint, cluster, job);
+}
+
+Result<Costs> read_costs(const CostDatabase& database, const std::string& fingerprint, const Cluster* cluster,
                          const std::string& job) {
-  TRIMTAB_TRY(const CostDatabase database, open_costs(path));
+  const std::string& path = database.name();
   TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
   std::vector<std::string> known;
   for (const Fingerprint& one : fingerprints) known.push_back(hash(one));

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "schema/cluster.hpp"
@@ -22,8 +23,25 @@ namespace trimtab::cli {
 [[nodiscard]] Result<Cluster> read_cluster(const std::string& path);
 [[nodiscard]] Result<Plan> read_plan(const std::string& path);
 
+// A cost database that a verb reads. When the verb is done with it, `remarks` hears of rows that could not be read.
+class ReadCosts {
+ public:
+  ReadCosts(CostDatabase database, std::ostream& remarks) : database_(std::move(database)), remarks_(&remarks) {}
+  ReadCosts(ReadCosts&& other) noexcept
+      : database_(std::move(other.database_)), remarks_(std::exchange(other.remarks_, nullptr)) {}
+  ReadCosts& operator=(ReadCosts&&) = delete;
+  ~ReadCosts();
+  [[nodiscard]] const CostDatabase& operator*() const { return database_; }
+  [[nodiscard]] const CostDatabase* operator->() const { return &database_; }
+  // Rows, and parts of tables, that could not be read by now.
+  [[nodiscard]] std::uint64_t unread();
+
+ private:
+  CostDatabase database_;
+  std::ostream* remarks_;
+};
 // Opens for reading. A file that is not there is bad input, as for any other document.
-[[nodiscard]] Result<CostDatabase> open_costs(const std::string& path);
+[[nodiscard]] Result<ReadCosts> open_costs(const std::string& path, std::ostream& remarks);
 // Opens for writing; makes it, or upgrades it and says to `remarks` where the copy of the older one is.
 [[nodiscard]] Result<CostDatabase> open_costs_to_write(const std::string& name, std::ostream& remarks);
 
@@ -37,10 +55,12 @@ struct Costs {
   std::vector<Cost> costs;
   tuner::Calibration calibration;
 };
-// Opens read-only and reads the costs of the chosen fingerprint. `job` names the job whose trials' calibration to use;
-// empty = none.
+// Reads the costs of the chosen fingerprint. `job` names the job whose trials' calibration to use; empty = none.
+[[nodiscard]] Result<Costs> read_costs(const CostDatabase& database, const std::string& fingerprint,
+                                       const Cluster* cluster, const std::string& job);
+// The same of a database that is opened for that alone.
 [[nodiscard]] Result<Costs> read_costs(const std::string& path, const std::string& fingerprint, const Cluster* cluster,
-                                       const std::string& job);
+                                       const std::string& job, std::ostream& remarks);
 
 // "pipeline,recompute": those and no others; "" = all.
 [[nodiscard]] Result<Knobs> parse_knobs(std::string_view text);

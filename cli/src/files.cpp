@@ -18,7 +18,7 @@ namespace trimtab::cli {
 
 namespace {
 
-constexpr Bytes kMostRead = Bytes{1} << 30;  // a device or a pipe may never end
+constexpr Bytes kMostRead = Bytes{64} << 20;  // as documents may have; a device or a pipe may never end
 
 }  // namespace
 
@@ -35,6 +35,17 @@ Result<std::string> read_file(const std::string& path) {
   }
   if (stream.bad()) return bad_input("cannot read " + path + ": " + std::strerror(errno));
   return text;
+}
+
+Status check_apart(const std::string& flag, const std::string& out, const std::vector<std::string>& inputs) {
+  std::error_code failure;
+  for (const std::string& input : inputs) {
+    if (!std::filesystem::is_regular_file(input, failure)) continue;
+    if (!std::filesystem::equivalent(out, input, failure)) continue;
+    return bad_input(flag + ": " + out + " is the file " + input +
+                     ", which is read here and would be lost; name another");
+  }
+  return {};
 }
 
 bool may_be_replaced(const std::string& path) {

@@ -7,13 +7,18 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 
 namespace trimtab::cli {
 
-// A file that is not there or cannot be read is bad input: the person named it.
+// A file that is not there, cannot be read or is larger than 64 MiB is bad input: the person named it.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
+// Refuses to write where one of the inputs is, under whatever name: that would destroy it. `flag` names `out` in the
+// message; an empty name is no file.
+[[nodiscard]] Status check_apart(const std::string& flag, const std::string& out,
+                                 const std::vector<std::string>& inputs);
 // Nothing, or a plain file: a file that is renamed over a device, a pipe or a link would destroy it.
 [[nodiscard]] bool may_be_replaced(const std::string& path);
 // Writes a neighbour and renames it over `path`, so that a reader never sees half a file. A device, a pipe or a link

@@ -93,9 +93,10 @@ std::string nccl_difference(const Layer& measured, const Layer& target) {
 // Costs that another program measured on hardware whose fingerprint a database already has join its costs, so that one
 // search sees both: every profile gets the fingerprint of `database` that begins with `wanted`. Refused: no such
 // fingerprint, or one that says another GPU, NCCL or NCCL variable than a profile does. Reads the database only.
-Status adopt_fingerprint(const std::string& database, const std::string& wanted, Published& published) {
-  TRIMTAB_TRY(const CostDatabase costs, open_costs(database));
-  TRIMTAB_TRY(const std::vector<Fingerprint> known, costs.fingerprints());
+Status adopt_fingerprint(const std::string& database, const std::string& wanted, Published& published,
+                         std::ostream& remarks) {
+  TRIMTAB_TRY(const ReadCosts costs, open_costs(database, remarks));
+  TRIMTAB_TRY(const std::vector<Fingerprint> known, costs->fingerprints());
   std::vector<std::string> hashes;
   for (const Fingerprint& fingerprint : known) hashes.push_back(hash(fingerprint));
   TRIMTAB_TRY(const std::string chosen, choose_fingerprint(hashes, wanted, nullptr, database));
@@ -234,7 +235,7 @@ Result<int> import_published(const ImportArguments& arguments, bool as_json, Con
   // Everything is read and checked before anything is written.
   TRIMTAB_TRY(Published published, read_published(arguments.format, paths, supplement));
   if (!arguments.fingerprint.empty()) {
-    TRIMTAB_TRY_STATUS(adopt_fingerprint(name, arguments.fingerprint, published));
+    TRIMTAB_TRY_STATUS(adopt_fingerprint(name, arguments.fingerprint, published, console.err));
   }
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(make_directories(arguments.documents));
   TRIMTAB_TRY(CostDatabase database, open_costs_to_write(name, console.err));

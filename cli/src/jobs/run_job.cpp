@@ -15,6 +15,7 @@
 #include "plans/plan_text.hpp"
 #include "plans/told_plan.hpp"
 #include "schema/api/submission.hpp"
+#include "terminal_filter.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -237,12 +238,15 @@ void LiveOutput::line(std::string_view text) {
 
 void LiveOutput::refresh(const std::string& text) {
   if (!terminal_ || text == shown_) return;
-  stream_ << "\r\x1b[K" << text << std::flush;
+  control_terminal(stream_, "\r\x1b[K");
+  stream_ << text << std::flush;
   shown_ = text;
 }
 
 void LiveOutput::finish() {
-  if (!shown_.empty()) stream_ << "\r\x1b[K" << std::flush;
+  if (shown_.empty()) return;
+  control_terminal(stream_, "\r\x1b[K");
+  stream_ << std::flush;
   shown_.clear();
 }
 

@@ -232,11 +232,11 @@ std::string plan_drawing(const Plan& plan) {
 std::string describe(const Plan& plan, const Model* model) {
   const std::string microbatches =
       std::to_string(plan.microbatches()) + (plan.microbatches() == 1 ? " pass" : " passes");
-  std::string text = "plan " + semantic_hash(plan) + " for the model " + plan.model + "\n";
+  std::string text = "plan " + semantic_hash(plan) + " for the model " + printable(plan.model) + "\n";
   text += "  global batch " + std::to_string(plan.global_batch) + ", microbatch " + std::to_string(plan.microbatch) +
           " (" + microbatches + "), schedule " + std::string(describe(plan.schedule.kind)) + ", " +
           std::string(describe(plan.schedule.transfers)) + " transfers" + sub_batches_text(plan.schedule) + "\n" +
-          (plan.own.empty() ? "" : "  own settings: " + own_words(plan.own) + "\n") + "\n";
+          (plan.own.empty() ? "" : "  own settings: " + printable(own_words(plan.own)) + "\n") + "\n";
   return text + plan_drawing(plan) + "  ('#' keeps activations, 'r' recomputes them)\n\n" + plan_table(plan, model);
 }
 

@@ -32,14 +32,14 @@ void add_priced_flags(CLI::App* verb, PricedFlags& flags, Priced priced) {
       ->capture_default_str();
 }
 
-Result<PricedInputs> read_priced_inputs(const PricedFlags& flags) {
+Result<PricedInputs> read_priced_inputs(const PricedFlags& flags, std::ostream& remarks) {
   TRIMTAB_TRY_STATUS(check_choice("--cost-model", flags.cost_model, tuner::cost_models()));
   TRIMTAB_TRY(const Model model, read_model(flags.model));
   TRIMTAB_TRY(const Cluster cluster, read_cluster(flags.cluster));
-  TRIMTAB_TRY(Costs costs, read_costs(flags.costs, flags.fingerprint, &cluster, flags.calibration));
+  TRIMTAB_TRY(const ReadCosts database, open_costs(flags.costs, remarks));
+  TRIMTAB_TRY(Costs costs, read_costs(*database, flags.fingerprint, &cluster, flags.calibration));
   if (flags.cost_model == "native") {  // the others know no doubt about a cost
-    TRIMTAB_TRY(const CostDatabase database, open_costs(flags.costs));
-    TRIMTAB_TRY(std::vector<Cost> taken, read_taken_over(database, costs.fingerprint));
+    TRIMTAB_TRY(std::vector<Cost> taken, read_taken_over(*database, costs.fingerprint));
     std::ranges::move(taken, std::back_inserter(costs.costs));
   }
   const tuner::CostTableOptions options{.allow_estimates = flags.allow_estimates, .device_share = flags.device_share};

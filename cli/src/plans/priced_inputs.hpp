@@ -32,7 +32,7 @@ struct PricedInputs {
   std::string fingerprint;
   std::unique_ptr<tuner::CostModel> cost_model;  // knows the model and the cluster
 };
-[[nodiscard]] Result<PricedInputs> read_priced_inputs(const PricedFlags& flags);
+[[nodiscard]] Result<PricedInputs> read_priced_inputs(const PricedFlags& flags, std::ostream& remarks);
 
 // Refuses a plan that breaks a rule, or sets knobs that the cost model does not price, naming each.
 [[nodiscard]] Status check_plan(const std::string& path, const Plan& plan, const tuner::CostModel& cost_model);

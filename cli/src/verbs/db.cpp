@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "arguments.hpp"
 #include "base/numbers.hpp"
@@ -7,6 +8,7 @@
 #include "costs/import_costs.hpp"
 #include "costs/taken_over.hpp"
 #include "documents.hpp"
+#include "files.hpp"
 #include "json_text.hpp"
 #include "report/sections.hpp"
 #include "schema/nccl_choice.hpp"
@@ -93,7 +95,7 @@ json fingerprint_json(const Fingerprint& fingerprint, const std::vector<Cost>& c
 
 std::string layer_text(const char* name, const std::map<std::string, std::string>& layer) {
   const std::string text = joined(layer, ", ", [](const auto& entry) { return entry.first + "=" + entry.second; });
-  return text.empty() ? "" : "  " + std::string(name) + ": " + text + "\n";
+  return text.empty() ? "" : "  " + std::string(name) + ": " + printable(text) + "\n";
 }
 
 std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<Cost>& costs, std::size_t top) {
@@ -133,13 +135,13 @@ json contributors_json(const std::vector<ContributorSummary>& contributors) {
 
 Result<int> show(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const std::uint64_t top, parse_count("--top", arguments.top));
-  TRIMTAB_TRY(CostDatabase database, open_costs(arguments.database));
-  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database.fingerprints());
+  TRIMTAB_TRY(ReadCosts database, open_costs(arguments.database, console.err));
+  TRIMTAB_TRY(const std::vector<Fingerprint> fingerprints, database->fingerprints());
   json list = json::array();
   for (const Fingerprint& fingerprint : fingerprints) {
     if (!hash(fingerprint).starts_with(arguments.fingerprint)) continue;
-    TRIMTAB_TRY(const std::vector<Cost> costs, database.costs(hash(fingerprint)));
-    const auto taken = taken_over_there(database, hash(fingerprint));
+    TRIMTAB_TRY(const std::vector<Cost> costs, database->costs(hash(fingerprint)));
+    const auto taken = taken_over_there(*database, hash(fingerprint));
     if (arguments.json) {
       list.push_back(fingerprint_json(fingerprint, costs, top));
       if (taken) list.back()["taken_over"] = json::parse(api::to_json(*taken));
@@ -147,18 +149,12 @@ Result<int> show(const Arguments& arguments, Console& console) {
       console.out << fingerprint_text(fingerprint, costs, top) << taken_over_line(taken) << "\n";
     }
   }
-  const DatabaseHealth health = database.look_after();
-  const std::uint64_t unread = health.set_apart + health.unreadable;
-  TRIMTAB_TRY(const auto contributors, database.contributors());
+  const std::uint64_t unread = database.unread();
+  TRIMTAB_TRY(const auto contributors, database->contributors());
   json document = {{"fingerprints", list}};
   if (!contributors.empty()) document["contributors"] = contributors_json(contributors);
   if (unread > 0) document["set_apart"] = unread;
   if (arguments.json) console.out << json_text(document, 2) << "\n";
-  if (unread > 0 && !arguments.json) {
-    console.out << arguments.database << " was damaged: " << unread
-                << " rows or parts of it could not be read and are left out. Its table set_apart names them once a "
-                   "program has opened it for writing\n";
-  }
   if (!arguments.json) console.out << contributors_text(contributors);
   if (fingerprints.empty() && !arguments.json) console.out << arguments.database << ": holds no costs yet\n";
   return 0;
@@ -167,12 +163,14 @@ Result<int> show(const Arguments& arguments, Console& console) {
 Result<int> merge(const Arguments& arguments, Console& console) {
   // Every source is opened before the target is touched: a wrong name late in the list must not leave half a merge.
   for (const std::string& source : arguments.sources) {
-    TRIMTAB_TRY(const CostDatabase probe, open_costs(source));
+    std::ostringstream unheard;  // merging tells
+    TRIMTAB_TRY(const ReadCosts probe, open_costs(source, unheard));
   }
   TRIMTAB_TRY(CostDatabase target, open_costs_to_write(arguments.database, console.err));
   std::uint64_t batches = 0;
   for (const std::string& source : arguments.sources) {
-    TRIMTAB_TRY(const std::uint64_t fresh, target.merge_from(source));
+    TRIMTAB_TRY(const ReadCosts other, open_costs(source, console.err));
+    TRIMTAB_TRY(const std::uint64_t fresh, target.merge_from(*other));
     batches += fresh;
     if (!arguments.json) console.out << source << ": " << fresh << (fresh == 1 ? " new batch\n" : " new batches\n");
   }
@@ -186,7 +184,7 @@ Result<int> merge(const Arguments& arguments, Console& console) {
 
 // What a measured database would tell NCCL, for its own example tuner plugin and others that read that format.
 Result<int> export_nccl_choices(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const Costs known, read_costs(arguments.database, arguments.fingerprint, nullptr, ""));
+  TRIMTAB_TRY(const Costs known, read_costs(arguments.database, arguments.fingerprint, nullptr, "", console.err));
   const std::vector<NcclChoice> choices = nccl_choices(known.costs);
   if (choices.empty()) {
     return bad_input(arguments.database + ": nothing to choose for NCCL: no collective of fingerprint " +
@@ -200,12 +198,13 @@ Result<int> export_nccl_choices(const Arguments& arguments, Console& console) {
 
 Result<int> export_costs(const Arguments& arguments, Console& console) {
   const std::string target = arguments.json ? "json" : arguments.target;
+  TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, {arguments.database}));
   if (target == "nccl-tuner") return export_nccl_choices(arguments, console);
   if (target != "csv" && target != "json") {
     return bad_input("--to: this release exports to 'csv', 'json' and 'nccl-tuner', but found '" + target + "'");
   }
-  TRIMTAB_TRY(const CostDatabase database, open_costs(arguments.database));
-  TRIMTAB_TRY(std::vector<CostRow> rows, database.rows());
+  TRIMTAB_TRY(const ReadCosts database, open_costs(arguments.database, console.err));
+  TRIMTAB_TRY(std::vector<CostRow> rows, database->rows());
   std::erase_if(rows, [&](const CostRow& row) { return !row.fingerprint.starts_with(arguments.fingerprint); });
   if (!arguments.names) redact(rows);
   TRIMTAB_TRY_STATUS(hand_out(target == "csv" ? to_csv(rows) : to_json(rows), arguments.out,
@@ -238,8 +237,8 @@ json change_json(const CostChange& change) {
 
 Result<int> diff(const Arguments& arguments, Console& console) {
   const std::string& other = arguments.other_fingerprint.empty() ? arguments.fingerprint : arguments.other_fingerprint;
-  TRIMTAB_TRY(const Costs before, read_costs(arguments.database, arguments.fingerprint, nullptr, ""));
-  TRIMTAB_TRY(const Costs after, read_costs(arguments.other, other, nullptr, ""));
+  TRIMTAB_TRY(const Costs before, read_costs(arguments.database, arguments.fingerprint, nullptr, "", console.err));
+  TRIMTAB_TRY(const Costs after, read_costs(arguments.other, other, nullptr, "", console.err));
   const std::vector<CostChange> changes = differences(before.costs, after.costs);
   if (arguments.json) {
     json list = json::array();

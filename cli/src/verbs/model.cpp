@@ -96,6 +96,7 @@ Result<int> extract(const Arguments& arguments, const std::vector<std::string>& 
         "one "
         "of them");
   }
+  TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, {arguments.megatron, arguments.hf}));
   TRIMTAB_TRY(const std::string text, megatron                ? from_megatron(arguments, words, console)
                                       : !arguments.hf.empty() ? from_hf(arguments)
                                                               : from_module(arguments));

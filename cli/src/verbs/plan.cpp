@@ -1,4 +1,5 @@
 #include "arguments.hpp"
+#include "files.hpp"
 #include "json_text.hpp"
 #include "plans/plan_rules.hpp"
 #include "plans/plan_text.hpp"
@@ -56,9 +57,9 @@ Result<int> diff(const Arguments& arguments, Console& console) {
 }
 
 // Whether the memory suffices is a prediction, made only where costs are given.
-Result<std::optional<Prediction>> predict(const Arguments& arguments, const Plan& plan) {
+Result<std::optional<Prediction>> predict(const Arguments& arguments, const Plan& plan, Console& console) {
   if (arguments.priced.costs.empty()) return std::optional<Prediction>{};
-  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
+  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced, console.err));
   TRIMTAB_TRY_STATUS(check_plan(arguments.file, plan, *inputs.cost_model));
   return std::optional<Prediction>{inputs.cost_model->evaluate(plan)};
 }
@@ -147,7 +148,7 @@ Result<int> check(const Arguments& arguments, Console& console) {
     verdict.targets = answers_of_targets(plan, model);
   }
   if (verdict.broken.empty()) {
-    TRIMTAB_TRY(verdict.prediction, predict(arguments, plan));
+    TRIMTAB_TRY(verdict.prediction, predict(arguments, plan, console));
   }
   // Rules say nothing of time: a plan that nothing prices may be valid, if its memory is known to suffice.
   if (verdict.prediction && !verdict.prediction->feasible) {
@@ -194,6 +195,7 @@ Result<ExportedPlan> exported(const Arguments& arguments) {
 }
 
 Result<int> export_plan(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, {arguments.file, arguments.model}));
   TRIMTAB_TRY(const ExportedPlan out, exported(arguments));
   std::string text = out.file_text.empty() ? shell_line(out.arguments) : out.file_text;
   if (arguments.json) {

@@ -1,6 +1,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "base/units.hpp"
 #include "estimates/request.hpp"
 #include "json_text.hpp"
 #include "verbs/verb.hpp"
@@ -24,24 +25,38 @@ bool is_blank(const std::string& line) {
   return line.find_first_not_of(" \t\r") == std::string::npos;
 }
 
+constexpr std::size_t kMostOfLine = std::size_t{16} << 20;  // a device may never end one
+
+// The next line, without its end; false where there is none. `source` names it.
+Result<bool> read_line(std::istream& lines, const std::string& source, std::string& line) {
+  line.clear();
+  char next = 0;
+  while (lines.get(next) && next != '\n') {
+    if (line.size() == kMostOfLine) {
+      return bad_input(source + ": expected a question of at most " + format_bytes(kMostOfLine) + " on a line");
+    }
+    line += next;
+  }
+  if (lines.bad()) return bad_input(source + ": cannot be read");
+  return !lines.fail() || !line.empty();
+}
+
 // An answer is out before the next question is read, so that a program may ask as it learns.
-void answer_all(std::istream& questions, const std::string& name, Console& console) {
+Result<int> answer_all(std::istream& questions, const std::string& name, Console& console) {
   std::string line;
-  for (std::size_t number = 1; std::getline(questions, line); ++number) {
-    if (is_blank(line)) continue;
-    console.out << answer_to(line, name + ":" + std::to_string(number)) << "\n" << std::flush;
+  for (std::size_t number = 1;; ++number) {
+    const std::string source = name + ":" + std::to_string(number);
+    TRIMTAB_TRY(const bool there, read_line(questions, source, line));
+    if (!there) return 0;
+    if (!is_blank(line)) console.out << answer_to(line, source) << "\n" << std::flush;
   }
 }
 
 Result<int> estimate_plans(const Arguments& arguments, Console& console) {
-  if (arguments.file == "-") {
-    answer_all(std::cin, "standard input", console);
-    return 0;
-  }
+  if (arguments.file == "-") return answer_all(std::cin, "standard input", console);
   std::ifstream file(arguments.file);
   if (!file) return bad_input(arguments.file + ": cannot be read");
-  answer_all(file, arguments.file, console);
-  return 0;
+  return answer_all(file, arguments.file, console);
 }
 
 }  // namespace

@@ -149,6 +149,9 @@ void print(const std::vector<FoundPlans>& points, std::size_t chosen, const Pric
 }
 
 Result<int> find(const Arguments& arguments, Console& console) {
+  const std::vector<std::string> inputs{arguments.asked.hf, arguments.asked.megatron, arguments.asked.measured};
+  TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, inputs));
+  TRIMTAB_TRY_STATUS(check_apart("--html", arguments.html, inputs));
   TRIMTAB_TRY(const Asked asked, read_asked(arguments.asked));
   TRIMTAB_TRY(const estimates::FindOptions options, options_of(arguments, asked));
   TRIMTAB_TRY(const Objective objective, objective_of(arguments));

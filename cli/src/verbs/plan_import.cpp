@@ -3,6 +3,7 @@
 #include "schema/plan_import.hpp"
 #include "arguments.hpp"
 #include "documents.hpp"
+#include "files.hpp"
 #include "plans/plan_source.hpp"
 #include "plans/plan_text.hpp"
 #include "schema/megatron_model.hpp"
@@ -57,6 +58,7 @@ Result<FoundPlan> plan_of(PlanFile file, const Arguments& arguments) {
 
 Result<int> import_plan(const Arguments& arguments, const std::vector<std::string>& command, Console& console) {
   if (!arguments.from.empty()) TRIMTAB_TRY_STATUS(check_choice("--from", arguments.from, plan_sources()));
+  TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, {arguments.file, arguments.model}));
   TRIMTAB_TRY(const PlanSource source, read_plan_source(arguments.file, command, arguments.from));
   TRIMTAB_TRY(const FoundPlan found, std::visit([&](const auto& said) { return plan_of(said, arguments); }, source));
   if (!found.passed_over.empty()) {

@@ -209,7 +209,7 @@ Result<int> search(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const Knobs knobs, knobs_of(arguments));
   TRIMTAB_TRY(const Budget budget, parse_budget(arguments.budget));
   TRIMTAB_TRY(tuner::SearchOptions options, options_of(arguments));
-  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced));
+  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced, console.err));
   const tuner::CostModel& cost_model = *inputs.cost_model;
   if (options.start) TRIMTAB_TRY_STATUS(check_plan(arguments.start, *options.start, cost_model));
   const bool limited = options.strategy == "target";

@@ -77,11 +77,12 @@ Result<std::uint64_t> evaluations_of(const std::string& flag, const std::string&
                    text + "'");
 }
 
-Result<coordinator::SimulationInput> read_input(const Arguments& arguments) {
+Result<coordinator::SimulationInput> read_input(const Arguments& arguments, std::ostream& remarks) {
   coordinator::SimulationInput input;
   TRIMTAB_TRY(const Model model, read_model(arguments.model));
   TRIMTAB_TRY(Cluster cluster, read_cluster(arguments.cluster));
-  TRIMTAB_TRY(Costs costs, read_costs(arguments.costs, arguments.fingerprint, &cluster, arguments.calibration));
+  TRIMTAB_TRY(Costs costs,
+              read_costs(arguments.costs, arguments.fingerprint, &cluster, arguments.calibration, remarks));
   TRIMTAB_TRY(input.job, job_of(arguments, model));
   if (!arguments.scenario.empty()) {
     TRIMTAB_TRY(const std::string text, read_file(arguments.scenario));
@@ -141,7 +142,7 @@ std::string timed_simulation(const coordinator::SimulationOutcome& outcome) {
 }
 
 Result<int> simulate(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(coordinator::SimulationInput input, read_input(arguments));
+  TRIMTAB_TRY(coordinator::SimulationInput input, read_input(arguments, console.err));
   const ProcessorClock stopwatch;
   input.stopwatch = &stopwatch;
   const auto say = [&](double seconds, const std::string& kind, const std::string& text) {

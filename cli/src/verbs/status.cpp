@@ -8,6 +8,7 @@
 #include "jobs/live_text.hpp"
 #include "jobs/session.hpp"
 #include "jobs/status_text.hpp"
+#include "terminal_filter.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -54,7 +55,8 @@ Result<int> top(const Arguments& arguments, Console& console) {
       TRIMTAB_TRY(const auto ranks, read_reply<api::LiveJob>(live));
       // On a terminal the page is drawn over the last one; elsewhere pages follow each other.
       const bool redraw = console.out_is_terminal && !arguments.once;
-      console.out << (redraw ? "\x1b[H\x1b[2J" : "") << describe(job) << "\n"
+      if (redraw) control_terminal(console.out, "\x1b[H\x1b[2J");
+      console.out << describe(job) << "\n"
                   << describe(ranks.ranks) << (arguments.once || redraw ? "" : "\n") << std::flush;
     }
     if (arguments.once || !job.active) return 0;

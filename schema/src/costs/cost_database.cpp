@@ -265,8 +265,18 @@ Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
   return std::uint64_t{counts.batches};
 }
 
+Result<std::uint64_t> CostDatabase::merge_from(const CostDatabase& other) {
+  TRIMTAB_TRY(const MergeCounts counts, merge_counted(other));
+  return std::uint64_t{counts.batches};
+}
+
 Result<MergeCounts> CostDatabase::merge_counted(const std::string& other) {
-  TRIMTAB_TRY(Database theirs, Database::open(other, DatabaseMode::kReadOnly, cost_tables::migrations()));
+  TRIMTAB_TRY(const CostDatabase theirs, open(other, OpenMode::kReadOnly));
+  return merge_counted(theirs);
+}
+
+Result<MergeCounts> CostDatabase::merge_counted(const CostDatabase& other) {
+  Database& theirs = other.implementation_->database;
   Database& ours = implementation_->database;
   MergeCounts counts;
   const auto merge = [&]() -> Status {

@@ -107,6 +107,12 @@ void members(M& m, Of<Cluster> auto& cluster) {
       nodes.element(i).at("name").refuse("another node is already called \"" + name + "\"");
     }
     if (nodes.size() > kMaxNodes) nodes.fail("at most " + std::to_string(kMaxNodes) + " nodes");
+    std::int64_t devices = 0;
+    for (const Node& node : cluster.nodes) devices += node.devices;
+    if (devices > kMostDevices) {
+      nodes.refuse("a cluster has at most " + std::to_string(kMostDevices) + " devices, found " +
+                   std::to_string(devices));
+    }
     m.in.at("links").each([&](const JsonReader& in) { cluster.links.push_back(read_link(in, names)); });
   } else {
     m.always("links", cluster.links);

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "documents/json_reader.hpp"
+#include "documents/model_bounds.hpp"
 
 namespace trimtab {
 
@@ -21,6 +22,10 @@ template <typename T>
 inline constexpr IntegerLimits kUsualLimits<std::vector<T>> = kUsualLimits<T>;
 template <typename T>
 inline constexpr IntegerLimits kUsualLimits<std::optional<T>> = kUsualLimits<T>;
+
+// The global batch of a model or a plan, and what is a part of it.
+inline constexpr IntegerLimits kSamples{1, kMostGlobalBatch, "a number of samples between 1 and 1048576"};
+static_assert(kMostGlobalBatch == 1048576, "the message names it");
 
 // A type that is no struct of members may have read_json() and write_json() of its own.
 class MemberReader {

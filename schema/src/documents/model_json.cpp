@@ -13,6 +13,10 @@ constexpr std::string_view kRecomputeUnits[] = {"layer", "operator"};
 constexpr std::string_view kGalvatronFamilies[] = {"bert", "t5", "vit", "swin", "gpt"};
 constexpr IntegerLimits kIndex{0, kNonNegative32.high, "the index of an operator"};
 
+void check_count(const JsonReader& list, std::size_t most, const char* what) {
+  if (list.size() > most) list.fail("at most " + std::to_string(most) + " " + what);
+}
+
 // An index beyond the last operator.
 void check_tied(const JsonReader& all, const Model& model) {
   for (std::size_t i = 0; i < model.tied_parameters.size(); ++i) {
@@ -82,11 +86,15 @@ void members(auto& m, Of<GalvatronFacts> auto& facts) {
 template <typename M>
 void members(M& m, Of<Model> auto& model) {
   m.needed("name", model.name);
-  m.needed("global_batch", model.global_batch, kPositive32);
+  m.needed("global_batch", model.global_batch, kSamples);
   m.always("dtype", model.dtype);
   m.inside("microbatch_values", [&](auto& values) {
     values.unless({}, "total", model.microbatch_total, kPositive32);
     values.unless({}, "per_replica", model.microbatch_per_replica, kPositive32);
+    if constexpr (M::kReads) {
+      check_count(values.in.at("total"), kMostMicrobatchValues, "values");
+      check_count(values.in.at("per_replica"), kMostMicrobatchValues, "values");
+    }
   });
   m.always("gradient_bytes_per_parameter_byte", model.gradient_bytes_per_parameter_byte);
   m.always("optimizer_bytes_per_parameter_byte", model.optimizer_bytes_per_parameter_byte);
@@ -96,6 +104,7 @@ void members(M& m, Of<Model> auto& model) {
   m.unless(false, "frees_sent_outputs", model.frees_sent_outputs);
   m.always("aceso", model.aceso);
   m.always("galvatron", model.galvatron);
+  if constexpr (M::kReads) check_count(m.in.at("operators"), kMostOperators, "operators");
   m.list("operators", model.operators);
   if (M::kReads || !model.tied_parameters.empty()) m.always("tied_parameters", model.tied_parameters);
   if constexpr (M::kReads) check_tied(m.in.at("tied_parameters"), model);

@@ -1,5 +1,6 @@
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.hpp"
 #include "documents/members.hpp"
@@ -107,7 +108,7 @@ void members(auto& m, Of<Schedule> auto& schedule) {
   m.word("kind", schedule.kind, kScheduleKinds);
   m.word("transfers", schedule.transfers, kTransfers);
   m.unless(0, "sliced_microbatches", schedule.sliced_microbatches);
-  m.unless(1, "sub_batches", schedule.sub_batches, kPositive32);
+  m.unless(1, "sub_batches", schedule.sub_batches, kSamples);
   m.unless(false, "cross_pass", schedule.cross_pass);
   m.unless(false, "recompute_after_communication", schedule.recompute_after_communication);
 }
@@ -139,8 +140,9 @@ void members(M& m, Of<Stage> auto& stage) {
   m.list("devices", stage.devices);
   m.list("segments", stage.segments);
   if constexpr (M::kReads) {
+    std::set<std::int32_t> named;
     for (auto device = stage.devices.begin(); device != stage.devices.end(); ++device) {
-      if (std::find(stage.devices.begin(), device, *device) == device) continue;
+      if (named.insert(*device).second) continue;
       m.in.at("devices")
           .element(static_cast<std::size_t>(device - stage.devices.begin()))
           .refuse("device " + std::to_string(*device) + " is named twice in this stage");
@@ -161,8 +163,8 @@ void members(M& m, Of<Stage> auto& stage) {
 template <typename M>
 void members(M& m, Of<Plan> auto& plan) {
   m.needed("model", plan.model);
-  m.needed("global_batch", plan.global_batch, kPositive32);
-  m.needed("microbatch", plan.microbatch, kPositive32);
+  m.needed("global_batch", plan.global_batch, kSamples);
+  m.needed("microbatch", plan.microbatch, kSamples);
   m.always("schedule", plan.schedule);
   m.list("stages", plan.stages);
   if constexpr (M::kReads) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "documents/model_bounds.hpp"
 
 namespace trimtab {
 
@@ -201,6 +202,10 @@ Operator operator_of(const GptSizes& sizes, const std::string& kind, std::int64_
 }  // namespace
 
 Result<Model> gpt_model(const GptSizes& sizes, const std::string& name) {
+  if (sizes.batch > kMostGlobalBatch) {
+    return bad_input("the model " + name + ": expected a global batch of at most " + std::to_string(kMostGlobalBatch) +
+                     " samples, found " + std::to_string(sizes.batch));
+  }
   const Counting counting(sizes);
   TRIMTAB_TRY(const OperatorFigures parts, count(counting, sizes));
   Model model;

@@ -76,3 +76,13 @@ TEST_CASE("devices have a share of the speed that costs were measured at, 1 wher
   CHECK_FALSE(of("[1, 1, 1, 1]").ok());
   CHECK_FALSE(of("0.5").ok());
 }
+
+TEST_CASE("a cluster of more devices than any has is refused") {
+  std::string nodes;
+  for (int i = 0; i < 16; ++i) {
+    nodes += (i > 0 ? "," : "") + (R"({"name":"n)" + std::to_string(i) + R"(","memory_bytes":1,"devices":65536})");
+  }
+  CHECK(error_of("\"nodes\":[" + nodes + "]").empty());
+  CHECK(error_of("\"nodes\":[" + nodes + R"(,{"name":"one","memory_bytes":1}])") ==
+        "c.json: nodes: a cluster has at most 1048576 devices, found 1048577");
+}

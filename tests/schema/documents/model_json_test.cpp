@@ -99,3 +99,29 @@ TEST_CASE("an unsuitable field of a model is named by its path") {
   CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"microbatch_values":{"total":[0]})"),
              Catch::StartsWith("model.json: microbatch_values.total[0]: expected a positive integer"));
 }
+
+TEST_CASE("a model that asks for more than any training has is refused") {
+  const auto of_batch = [](const std::string& batch) {
+    return parse_model(
+        R"({"schema":"trimtab.model/1","name":"m","operators":[{"name":"a"}],"global_batch":)" + batch + "}",
+        "model.json");
+  };
+  CHECK(of_batch("1048576").ok());
+  for (const char* batch : {"1048577", "2147483647"}) {
+    REQUIRE_FALSE(of_batch(batch).ok());
+    CHECK(of_batch(batch).error().message ==
+          "model.json: global_batch: expected a number of samples between 1 and "
+          "1048576, found " +
+              std::string(batch));
+  }
+  const auto list = [](const std::string& one, std::size_t count) {
+    std::string text = one;
+    for (std::size_t i = 1; i < count; ++i) text += "," + one;
+    return "[" + text + "]";
+  };
+  CHECK(error_of("\"operators\":" + list(R"({"name":"a"})", 65536)).empty());
+  CHECK_THAT(error_of("\"operators\":" + list(R"({"name":"a"})", 65537)),
+             Catch::StartsWith("model.json: operators: expected at most 65536 operators"));
+  CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"microbatch_values":{"per_replica":)" + list("1", 1025) + "}"),
+             Catch::StartsWith("model.json: microbatch_values.per_replica: expected at most 1024 values"));
+}

@@ -107,3 +107,17 @@ TEST_CASE("stages need devices, and segments that follow on each other") {
       error_of(head + R"([{"devices":[0],"segments":[{}]}]})"),
       Catch::Contains("stages[0].segments[0].operators: expected a range [begin, end) of operators, found nothing"));
 }
+
+TEST_CASE("a plan of more samples than a model may have is refused") {
+  const auto plan = [](const std::string& batch, const std::string& microbatch, const std::string& sub_batches) {
+    return error_of(R"({"schema":"trimtab.plan/1","model":"m","global_batch":)" + batch + R"(,"microbatch":)" +
+                    microbatch + R"(,"schedule":{"sub_batches":)" + sub_batches +
+                    R"(},"stages":[{"devices":[0],"segments":[{"operators":[0,1]}]}]})");
+  };
+  const std::string most = "1048576";
+  const std::string more = "1048577";
+  CHECK(plan(most, most, most).empty());
+  CHECK_THAT(plan(more, "1", "1"), Catch::StartsWith("plan.json: global_batch: expected a number of samples"));
+  CHECK_THAT(plan(most, more, "1"), Catch::StartsWith("plan.json: microbatch: expected a number of samples"));
+  CHECK_THAT(plan(most, "1", more), Catch::StartsWith("plan.json: schedule.sub_batches: expected a number of samples"));
+}

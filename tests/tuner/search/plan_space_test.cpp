@@ -1,6 +1,7 @@
 #include "plan/plan_space.hpp"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <numeric>
 
 #include "base/random.hpp"
@@ -35,6 +36,25 @@ test::World random_cluster(Random& random) {
     world.cluster.nodes.push_back(node);
   }
   return world;
+}
+
+TEST_CASE("the microbatches of any global batch are its divisors that the model allows") {
+  Model model;
+  for (model.global_batch = 1; model.global_batch <= 300; ++model.global_batch) {
+    INFO(model.global_batch);
+    std::vector<std::int32_t> divisors;
+    for (std::int32_t value = 1; value <= model.global_batch; ++value) {
+      if (model.global_batch % value == 0) divisors.push_back(value);
+    }
+    CHECK(allowed_microbatches(model) == divisors);
+  }
+  // The largest int32 is a prime number.
+  model.global_batch = std::numeric_limits<std::int32_t>::max();
+  CHECK(allowed_microbatches(model) == std::vector<std::int32_t>{1, model.global_batch});
+  model.global_batch = 1 << 20;
+  CHECK(allowed_microbatches(model).size() == 21);
+  model.microbatch_total = {3, 8, 4};
+  CHECK(allowed_microbatches(model) == std::vector<std::int32_t>{4, 8});
 }
 
 TEST_CASE("splits of the devices are all that there are, in order, in every space") {

@@ -136,11 +136,15 @@ void hold_knobs(PlanSpace& space) {
 }  // namespace
 
 std::vector<std::int32_t> allowed_microbatches(const Model& model) {
-  std::vector<std::int32_t> values;
-  for (std::int32_t value = 1; value <= model.global_batch; ++value) {
-    if (model.global_batch % value == 0 && listed(model.microbatch_total, value)) values.push_back(value);
+  const std::int32_t batch = model.global_batch;
+  std::set<std::int32_t> values;
+  for (std::int32_t divisor = 1; divisor <= batch / divisor; ++divisor) {  // never beyond the root: no int32 overflows
+    if (batch % divisor != 0) continue;
+    for (const std::int32_t value : {divisor, batch / divisor}) {
+      if (listed(model.microbatch_total, value)) values.insert(value);
+    }
   }
-  return values;
+  return {values.begin(), values.end()};
 }
 
 bool divides_well(const Model& model, std::int32_t microbatch, std::int32_t dp) {
