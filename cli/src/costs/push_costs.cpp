@@ -181,8 +181,8 @@ Status push_all(const CostDatabase& database, Push& push) {
 
 Result<int> push_costs(const CoordinatorClient& client, const std::string& path, const std::string& hardware,
                        bool as_json, Console& console) {
-  TRIMTAB_TRY(const CostDatabase database, open_costs(path));
-  TRIMTAB_TRY(const auto fingerprints, database.fingerprints());
+  TRIMTAB_TRY(const ReadCosts database, open_costs(path, console.err));
+  TRIMTAB_TRY(const auto fingerprints, database->fingerprints());
   std::map<std::string, std::string> known;
   bool found = false;
   for (const Fingerprint& one : fingerprints) {
@@ -194,7 +194,7 @@ Result<int> push_costs(const CoordinatorClient& client, const std::string& path,
                      "'. 'trimtab db show " + path + "' lists those there are");
   }
   Push push(client, std::move(known), hardware);
-  const Status pushed = push_all(database, push);
+  const Status pushed = push_all(*database, push);
   if (!pushed.ok()) {
     return wrap("of " + path + " " + std::to_string(push.confirmed()) +
                     " costs were confirmed, and pushing again doubles none of them",

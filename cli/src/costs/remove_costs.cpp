@@ -27,7 +27,7 @@ Result<int> say(const std::string& contributor, std::uint64_t removed, const std
 Result<int> remove_costs(const std::string& contributor, const std::string& path, bool as_json, Console& console) {
   TRIMTAB_TRY_STATUS(check_contributor(contributor));
   {
-    TRIMTAB_TRY(const CostDatabase probe, open_costs(path));  // one that is not there is not made
+    TRIMTAB_TRY(const ReadCosts probe, open_costs(path, console.err));  // one that is not there is not made
   }
   TRIMTAB_TRY(CostDatabase database, open_costs_to_write(path, console.err));
   std::uint64_t removed = 0;
