@@ -170,7 +170,7 @@ TEST_CASE("a launch that Linux does not start fails with the reason, whatever it
   one.runner.run(command);
   const auto& done = one.done(1);
   CHECK_FALSE(done.ok());
-  CHECK_THAT(done.error(), Catch::Contains("into a file") && Catch::Contains("Linux") || Catch::Contains("at most"));
+  CHECK_THAT(done.error(), (Catch::Contains("into a file") && Catch::Contains("Linux")) || Catch::Contains("at most"));
   CHECK(done.error().size() < 1000);
   CHECK(one.ranks.running() == 0);
   CHECK(memory.growth_bytes() < 256 << 20);  // the document is read and written; ranks' 63 copies would take more
