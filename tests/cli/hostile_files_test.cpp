@@ -71,7 +71,7 @@ TEST_CASE("a model whose global batch is beyond any training ends no verb") {
 TEST_CASE("an answer that finds no room is told, with exit code 3") {
   const Scene scene;
   const std::string messages = scene.scratch.path("messages");
-  for (const std::string& verb : {"plan targets", "--version", "--help"}) {
+  for (const std::string verb : {"plan targets", "--version", "--help"}) {
     INFO(verb);
     CHECK(exit_code_on(verb, "/dev/full", messages) == 3);
     CHECK(content_of(messages).starts_with("trimtab: standard output took not all of the answer"));
