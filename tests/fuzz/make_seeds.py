@@ -14,7 +14,7 @@ NOW_NS = 1_700_000_000_000_000_000
 
 
 def put(target: str, name: str, data: bytes) -> None:
-    assert len(data) <= 9216, f"{target}/{name} has {len(data)} bytes"
+    assert len(data) <= 12288, f"{target}/{name} has {len(data)} bytes"
     directory = CORPUS / target
     directory.mkdir(parents=True, exist_ok=True)
     (directory / name).write_bytes(data)
@@ -327,15 +327,20 @@ def row_checksum(*values) -> int:
     return struct.unpack("<q", struct.pack("<Q", checksum))[0]
 
 
+SQL = pathlib.Path(__file__).parents[2] / "schema" / "sql"
+COST_MIGRATIONS = len(list(SQL.glob("0*.sql")))
+
+
 def cost_database(steps: int, change: str = "", flip: str = "") -> bytes:
     """A database after so many migrations; small pages, no comments: a fuzzer's inputs are short."""
-    sql = pathlib.Path(__file__).parents[2] / "schema" / "sql"
     with tempfile.NamedTemporaryFile() as file:
         database = sqlite3.connect(file.name, isolation_level=None)
         database.execute("PRAGMA page_size = 512")
         database.execute("PRAGMA journal_mode = MEMORY")
         database.create_function("row_checksum", -1, row_checksum)
-        scripts = [re.sub(r"\s+", " ", re.sub(r"--.*", "", path.read_text())) for path in sorted(sql.glob("0*.sql"))]
+        scripts = [path.read_text() for path in sorted(SQL.glob("0*.sql"))]
+        # Triggers are compared by their text.
+        scripts = [text if "TRIGGER" in text else re.sub(r"\s+", " ", re.sub(r"--.*", "", text)) for text in scripts]
         for script in scripts[:min(steps, 4)]:
             database.executescript(script)
         database.execute(f"PRAGMA application_id = {0x74724331}")
@@ -352,7 +357,8 @@ def cost_database(steps: int, change: str = "", flip: str = "") -> bytes:
         if steps > 4:  # Rows have the checksums of what they say, also of what is wrong.
             if change and not change.startswith("PRAGMA"):
                 database.execute(change)
-            database.executescript(scripts[4])
+            for script in scripts[4:]:
+                database.executescript(script)
             if change.startswith("PRAGMA"):
                 database.execute(change)
         if flip:
@@ -363,18 +369,18 @@ def cost_database(steps: int, change: str = "", flip: str = "") -> bytes:
 
 
 def write_cost_databases() -> None:
-    put("cost_database", "costs", cost_database(5))
-    put("cost_database", "flipped", cost_database(5, flip="UPDATE costs SET statistics = '1;2;1;1;0;0;0:9'"))
-    put("cost_database", "flipped_key", cost_database(5, flip="UPDATE cost_keys SET subject = 'b' WHERE id = 1"))
+    put("cost_database", "costs", cost_database(COST_MIGRATIONS))
+    put("cost_database", "flipped", cost_database(COST_MIGRATIONS, flip="UPDATE costs SET statistics = '1;2;1;1;0;0;0:9'"))
+    put("cost_database", "flipped_key", cost_database(COST_MIGRATIONS, flip="UPDATE cost_keys SET subject = 'b' WHERE id = 1"))
     put("cost_database", "older_version", cost_database(1))
     put("cost_database", "rows_of_batches", cost_database(2))
-    put("cost_database", "wrong_batch", cost_database(5, "UPDATE batches SET costs = '1 ' || costs"))
-    put("cost_database", "newer_version", cost_database(5, "PRAGMA user_version = 99"))
-    put("cost_database", "other_application", cost_database(5, "PRAGMA application_id = 7"))
-    put("cost_database", "wrong_statistics", cost_database(5, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
-    put("cost_database", "key_out_of_range", cost_database(5, "UPDATE cost_keys SET samples = 99999999999"))
-    put("cost_database", "hash_of_another", cost_database(5, "UPDATE fingerprints SET json = '{}'"))
-    put("cost_database", "cut", cost_database(5)[:5000])
+    put("cost_database", "wrong_batch", cost_database(COST_MIGRATIONS, "UPDATE batches SET costs = '1 ' || costs"))
+    put("cost_database", "newer_version", cost_database(COST_MIGRATIONS, "PRAGMA user_version = 99"))
+    put("cost_database", "other_application", cost_database(COST_MIGRATIONS, "PRAGMA application_id = 7"))
+    put("cost_database", "wrong_statistics", cost_database(COST_MIGRATIONS, "UPDATE costs SET statistics = '1;9223372036854775807;1;1;0;0;0:9'"))
+    put("cost_database", "key_out_of_range", cost_database(COST_MIGRATIONS, "UPDATE cost_keys SET samples = 99999999999"))
+    put("cost_database", "hash_of_another", cost_database(COST_MIGRATIONS, "UPDATE fingerprints SET json = '{}'"))
+    put("cost_database", "cut", cost_database(COST_MIGRATIONS)[:5000])
     put("cost_database", "no_database", b"SQLite format 3\0" + bytes(84))
 
 

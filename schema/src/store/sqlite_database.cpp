@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <SQLiteCpp/Exception.h>
@@ -139,7 +140,7 @@ class SqliteDatabase : public DatabaseBackend {
     DatabaseHealth health;
     health.written_back = written_back_;
     health.set_apart = set_apart_;
-    health.unreadable = std::max<std::uint64_t>(unreadable_, is_suspect() ? 1 : 0);
+    health.unreadable = std::max<std::uint64_t>(unreadable_.size(), is_suspect() ? 1 : 0);
     return health;
   }
   Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
@@ -181,7 +182,8 @@ class SqliteDatabase : public DatabaseBackend {
   std::string backup_;
   std::uint64_t written_back_ = 0;
   std::uint64_t set_apart_ = 0;
-  std::uint64_t unreadable_ = 0;
+  static constexpr std::size_t kMostUnreadable = 100'000;
+  std::set<std::int64_t> unreadable_;  // checksums of what was read and is damaged: a row that is read again is one
   std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
 };
@@ -397,7 +399,9 @@ Result<CheckedRows> SqliteDatabase::query_checked(const std::string& sql, const 
     }
     statement.reset();
     statement.clearBindings();
-    unreadable_ += found.damaged.size();
+    for (const Row& row : found.damaged) {
+      if (unreadable_.size() < kMostUnreadable) unreadable_.insert(row_checksum(row));
+    }
     if (!found.damaged.empty()) make_suspect();
     return found;
   } catch (const SQLite::Exception& failure) {
