@@ -65,11 +65,13 @@ TEST_CASE("another coordinator's ids start anew, the same one's do not") {
 
 TEST_CASE("the latest replies are kept, the oldest go") {
   Fixture fixture;
-  REQUIRE(fixture.state.database
-              .execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
-                       "INSERT INTO commands SELECT i, 'digest', 1, '', '', 0 FROM n",
-                       {CommandLedger::kKept + 10})
-              .ok());
+  REQUIRE(
+      fixture.state.database
+          .execute(
+              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+              "INSERT INTO commands SELECT i, 'digest', 1, '', '', 0, row_checksum(i, 'digest', 1, '', '', 0) FROM n",
+              {CommandLedger::kKept + 10})
+          .ok());
   REQUIRE(fixture.ledger.done(describe_command(1000, "a"), done_with(1000, "x")).ok());
   const auto left = fixture.state.database.query("SELECT COUNT(*), MIN(id), MAX(id) FROM commands").value();
   CHECK(as_integer(left[0][0]) == CommandLedger::kKept);
