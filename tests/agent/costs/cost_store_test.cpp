@@ -166,7 +166,10 @@ TEST_CASE(
   CHECK(fixture.store->spool().aside() == 1);
   // A release that knows it enters it, once.
   const Value known = encode_batch(origin, {cost_of("a", 5)});
-  REQUIRE(fixture.state->database.execute("UPDATE unreadable_batches SET payload = ?", {known}).ok());
+  REQUIRE(fixture.state->database
+              .execute("UPDATE unreadable_batches SET payload = ?1, checksum = row_checksum(instance, id, ?1, reason)",
+                       {known})
+              .ok());
   fixture.start();
   CHECK(fixture.store->spool().aside() == 0);
   CHECK(fixture.own_costs().size() == 2);
@@ -178,7 +181,11 @@ TEST_CASE("a batch that is no message leaves the spool and is kept aside, found 
   REQUIRE(fixture.store->store(kBenchmarks, {cost_of("a", 5)}));
   REQUIRE(fixture.store->store(kBenchmarks, {cost_of("b", 6)}));
   const auto damage = [&](std::int64_t id) {
-    REQUIRE(fixture.state->database.execute("UPDATE batches SET payload = 'nonsense' WHERE id = ?", {id}).ok());
+    REQUIRE(fixture.state->database
+                .execute("UPDATE batches SET payload = 'nonsense', checksum = row_checksum(id, active, bytes, "
+                         "'nonsense') WHERE id = ?",
+                         {id})
+                .ok());
   };
   damage(1);
   fixture.start();
