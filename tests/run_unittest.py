@@ -1,7 +1,4 @@
-"""Runs Python's unittest with its own arguments, for CTest: ends with 77 where every test was skipped, which is no pass.
-
---nice before them: everything else on the machine comes first.
-"""
+"""Runs Python's unittest with its own arguments, for CTest: ends with 77 where every test was skipped, which is no pass."""
 
 import os
 import sys
@@ -11,9 +8,6 @@ SKIPPED = 77  # SKIP_RETURN_CODE in tests/CMakeLists.txt
 
 
 def main():
-    if sys.argv[1:2] == ["--nice"]:
-        os.nice(19)
-        del sys.argv[1]
     sys.path.insert(0, os.getcwd())  # as `python3 -m unittest` has it
     result = unittest.main(module=None, exit=False).result
     if not result.wasSuccessful():
