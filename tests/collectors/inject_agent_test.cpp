@@ -375,7 +375,8 @@ TEST_CASE("a million ranges a second cost little, come in bursts, and the gaps a
   REQUIRE(!gaps.empty());
   CHECK(gaps.back()->end_ns - first_ns < 2 * left_out_ns);
   CHECK(ranges < 200'000);
-  CHECK(told_cost(line) < 2);
+  const double cost = told_cost(line);
+  if (!SANITIZED) CHECK(cost < 2);
 }
 
 TEST_CASE("a budget of all the time records every range") {
