@@ -352,7 +352,9 @@ Status JobTable::check_room(const std::string& name, const std::string& tenant) 
   }
   if (jobs_.contains(name)) return {};
   const std::size_t share = known_share();
-  if (const std::size_t known = known_by_tenant()[tenant]; known >= share && share < services_.settings.max_jobs) {
+  const auto known =
+      std::ranges::count_if(jobs_, [&](const auto& entry) { return entry.second->state().tenant == tenant; });
+  if (share < services_.settings.max_jobs && std::cmp_greater_equal(known, share)) {
     return no("this coordinator knows " + std::to_string(known) + " jobs of tenant " + tenant +
               ", those that are over too, and keeps " + std::to_string(share) +
               " (three quarters of max_jobs): hand in job " + name +
@@ -369,17 +371,12 @@ std::size_t JobTable::known_share() const {
   return services_.settings.max_jobs - services_.settings.max_jobs / 4;
 }
 
-std::map<std::string, std::size_t> JobTable::known_by_tenant() const {
-  std::map<std::string, std::size_t> known;
-  for (const auto& [name, job] : jobs_) ++known[job->state().tenant];
-  return known;
-}
-
 std::optional<std::int64_t> JobTable::surplus() const {
   // So many of a full share are forgotten that the tenant's next jobs find room.
   const std::size_t share = known_share() - known_share() / 16;
   if (jobs_.size() <= share) return std::nullopt;
-  const auto known = known_by_tenant();
+  std::map<std::string, std::size_t> known;
+  for (const auto& [name, job] : jobs_) ++known[job->state().tenant];
   const auto most = std::ranges::max_element(known, {}, [](const auto& entry) { return entry.second; });
   if (most->second <= share) return std::nullopt;
   std::optional<std::int64_t> oldest;

@@ -66,7 +66,6 @@ class JobTable {
  private:
   // Known jobs that one tenant may have: a quarter of max_jobs stays for the others.
   [[nodiscard]] std::size_t known_share() const;
-  [[nodiscard]] std::map<std::string, std::size_t> known_by_tenant() const;
   void remove_old_files() const;
   [[nodiscard]] Result<JobRun*> begin(TuningState state);
   [[nodiscard]] Status check_room(const std::string& name, const std::string& tenant) const;
