@@ -13,8 +13,13 @@ namespace trimtab::tuner::test {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-// The first third of a sample's worlds, or all of them. Of what must be met so often among them, the same share.
+// The first sixth of a sample's worlds, or all of them. Of what must be met so often among them, the same share.
 [[nodiscard]] inline int usual(int worlds) {
+  return all_worlds() ? worlds : (worlds + 5) / 6;
+}
+
+// The same of samples of some tens, whose worlds take long: the first third.
+[[nodiscard]] inline int usual_few(int worlds) {
   return all_worlds() ? worlds : (worlds + 2) / 3;
 }
 

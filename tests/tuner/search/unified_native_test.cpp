@@ -193,7 +193,7 @@ TEST_CASE("proven answers: more memory, faster links, an idle device never make 
 TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate") {
   Random random(906);
   int better = 0;
-  for (int i = 0; i < test::tried(40); ++i) {
+  for (int i = 0; i < test::tried(test::usual_few(40)); ++i) {
     const test::World world = test::random_split_world(random, {14, 8, 11});
     for (const char* const space : {"job", "aceso"}) {
       const SearchResult aceso = run(world, "aceso", space);
@@ -206,7 +206,8 @@ TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate
       if (best_ms(unified) < best_ms(aceso) * (1 - 1e-9)) ++better;
     }
   }
-  std::printf("unified is faster than aceso in %d of %d searches, seed 906\n", better, 2 * test::tried(40));
+  std::printf("unified is faster than aceso in %d of %d searches, seed 906\n", better,
+              2 * test::tried(test::usual_few(40)));
 }
 
 TEST_CASE("proofs without pricing every plan: memory, links and devices more never make the best plan slower") {

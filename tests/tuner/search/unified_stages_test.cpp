@@ -8,6 +8,7 @@
 
 #include "split_world.hpp"
 #include "tuner/search.hpp"
+#include "usual_worlds.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -31,7 +32,7 @@ struct Tally {
 Tally compare(std::uint64_t seed, int cases, std::uint64_t evaluations) {
   Random random(seed);
   Tally tally;
-  for (int i = 0; i < test::tried(cases); ++i) {
+  for (int i = 0; i < test::tried(test::usual_few(cases)); ++i) {
     test::World world = test::random_split_world(random, {20, 8, 10});
     if (i % 2 == 1) test::add_host_copies(random, world);
     const NativeCostModel model(world.table(true));
@@ -55,9 +56,9 @@ Tally compare(std::uint64_t seed, int cases, std::uint64_t evaluations) {
 
 TEST_CASE("solving stages operator by operator never makes a search worse that ends by itself, and many better") {
   const Tally tally = compare(5004, 30, 0);
-  CHECK(tally.cases >= test::tried(25));
+  CHECK(tally.cases >= test::tried(test::usual_few(25)));
   CHECK(tally.worse == 0);
-  CHECK(tally.better >= test::at_least(5));
+  CHECK(tally.better >= test::at_least(test::usual_few(5)));
 }
 
 // The rest of the budget starts from another plan, and may then end elsewhere.
@@ -68,7 +69,7 @@ TEST_CASE("with the same evaluations it is better far more often than it is wors
     all.better += tally.better;
     all.worse += tally.worse;
   }
-  CHECK(all.better >= test::at_least(20));
+  CHECK(all.better >= test::at_least(test::usual_few(20)));
   CHECK(all.worse * 5 <= all.better);
 }
 

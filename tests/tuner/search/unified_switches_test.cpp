@@ -10,6 +10,7 @@
 #include "split_world.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
+#include "usual_worlds.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -68,7 +69,7 @@ Compared compare(const char* what, std::uint64_t seed, int worlds, MakeWorld&& m
   Random random(seed);
   Compared all;
   double largest = 0;
-  for (int i = 0; i < test::tried(worlds); ++i) {
+  for (int i = 0; i < test::tried(test::usual_few(worlds)); ++i) {
     const test::World world = make_world(random);
     const NativeCostModel model(world.table());
     const SearchResult referee = run(model, "exhaustive", kUnsliced, target);
@@ -99,7 +100,7 @@ Compared compare(const char* what, std::uint64_t seed, int worlds, MakeWorld&& m
 
 TEST_CASE("unified finds the exhaustive optimum with memory switches") {
   const Compared all = compare("one layer", 913, 40, [](Random& random) { return tight_world(random, {2, 2, 1}); });
-  CHECK(all.switched >= test::at_least(4));
+  CHECK(all.switched >= test::at_least(test::usual_few(4)));
   CHECK(all.exact == all.cases);
 }
 
@@ -112,13 +113,13 @@ test::World trainer_world(Random& random) {
 
 TEST_CASE("unified finds the exhaustive optimum among the switches that the trainer has") {
   const Compared all = compare("the trainer's", 915, 40, trainer_world, "trainer");
-  CHECK(all.switched >= test::at_least(3));
+  CHECK(all.switched >= test::at_least(test::usual_few(3)));
   CHECK(all.exact == all.cases);
 }
 
 TEST_CASE("unified finds the exhaustive optimum where each of two layers has switches and splits of its own") {
   const Compared all = compare("layers", 914, 40, layered_world);
-  CHECK(all.switched >= test::at_least(3));
+  CHECK(all.switched >= test::at_least(test::usual_few(3)));
   CHECK(all.exact == all.cases);
 }
 
@@ -202,9 +203,9 @@ test::World unlike_world(Random& random) {
 
 TEST_CASE("unified finds the exhaustive optimum where splits that differ fit with memory switches alone") {
   const Compared all = compare("unlike layers", 8, 60, unlike_world);
-  CHECK(all.cases >= test::at_least(20));
-  CHECK(all.switched >= test::at_least(15));
-  CHECK(all.mixed >= test::at_least(4));
+  CHECK(all.cases >= test::at_least(test::usual_few(20)));
+  CHECK(all.switched >= test::at_least(test::usual_few(15)));
+  CHECK(all.mixed >= test::at_least(test::usual_few(4)));
   CHECK(all.exact == all.cases);
 }
 
