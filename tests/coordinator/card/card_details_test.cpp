@@ -128,6 +128,7 @@ TEST_CASE("larger microbatches are advised in the framework's words, and keep th
   CHECK(advice("lightning") == "DataLoader(batch_size=8), Trainer(accumulate_grad_batches=2)");
   CHECK(advice("deepspeed") == R"("train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2)");
   CHECK(advice("megatron").starts_with("--micro-batch-size 8 "));
+  CHECK(advice("torchtitan").starts_with("--training.local_batch_size 8 "));
 }
 
 TEST_CASE("what does not fit into memory is not advised") {

@@ -15,7 +15,7 @@ from .account import BACKWARD, NAMES, RECOMPUTE, Account
 from .traced import marks
 
 # Those that call one another, the outermost first. That one knows where a step ends, and its settings are the user's.
-FRAMEWORKS = ("transformers", "lightning", "accelerate", "megatron", "deepspeed")
+FRAMEWORKS = ("transformers", "lightning", "accelerate", "torchtitan", "megatron", "deepspeed")
 
 
 def outer(framework, other):

@@ -50,6 +50,9 @@ std::string advice(const JobLook& job) {
     return "leave out --recompute-granularity, or recompute less (fewer --recompute-num-layers, or "
            "--recompute-modules)";
   if (framework == "deepspeed") return "checkpoint fewer layers (\"activation_checkpointing\": \"number_checkpoints\")";
+  if (framework == "torchtitan")
+    return "activation-checkpoint:none as the last words, or activation-checkpoint:selective (before 0.3: "
+           "--activation_checkpoint.mode none)";
   return "call the layers without torch.utils.checkpoint; of half of them first where memory may not do for all";
 }
 

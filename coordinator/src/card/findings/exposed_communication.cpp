@@ -95,6 +95,25 @@ Way way_of_megatron(const api::RankFacts& facts) {
           kHalf, "half of it by half the bytes"};
 }
 
+Way way_of_torchtitan(const api::RankFacts& facts) {
+  if (facts.stages > 1) {
+    return {
+        "more microbatches a step (a smaller --parallelism.pipeline_parallel_microbatch_size or a larger "
+        "--training.global_batch_size), --parallelism.pipeline_parallel_schedule Interleaved1F1B, or fewer stages",
+        kHalf, "half of the pipeline's waiting"};
+  }
+  if (facts.tensor_parallel > 1) {
+    return {
+        "--compile.enable --compile.enable_async_tensor_parallel, or a smaller "
+        "--parallelism.tensor_parallel_degree where the memory allows it",
+        kHalf, "half of it behind products"};
+  }
+  return {
+      "--parallelism.fsdp_reshard_after_forward never or a smaller --parallelism.data_parallel_shard_degree where the "
+      "memory allows it, or a larger --training.local_batch_size",
+      kHalf, "half of what is gathered and reduced"};
+}
+
 Way way_out(const JobLook& job) {
   if (const auto way = way_out_of(job.evidence.communication)) return *way;
   const std::string& framework = job.facts.framework;
@@ -113,6 +132,7 @@ Way way_out(const JobLook& job) {
         kHalf, "half of it by half the bytes"};
   }
   if (framework == "megatron") return way_of_megatron(job.facts);
+  if (framework == "torchtitan") return way_of_torchtitan(job.facts);
   if (job.microbatches >= 2) {
     return {"reduce gradients once a step: model.no_sync() for all but the last of the " +
                 format_number(job.microbatches, 0) + " microbatches (accelerate: with accelerator.accumulate(model))",

@@ -63,6 +63,9 @@ std::string advice(const JobLook& job, std::int64_t samples, std::int64_t accumu
   if (framework == "deepspeed") {
     return "\"train_micro_batch_size_per_gpu\": " + size + ", \"gradient_accumulation_steps\": " + steps;
   }
+  if (framework == "torchtitan")
+    return "--training.local_batch_size " + size + " (--training.global_batch_size stays: " + steps +
+           " microbatches a step)";
   return "batch_size=" + size + ", gradient_accumulation_steps=" + steps;
 }
 
