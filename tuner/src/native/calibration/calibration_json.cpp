@@ -157,7 +157,9 @@ std::string to_json(const Calibration& calibration) {
             {"operators", operators_json(calibration.operators)},
             {"corrections", calibration.corrections}};
   // Where nothing was learnt of it, documents are as they were.
-  if (calibration.launching.value != 1) {
+  const auto latest = calibration.correlations.begin() + kBeforeLatest;
+  const bool alone = std::all_of(latest, calibration.correlations.end(), [](double of) { return of == 0; });
+  if (calibration.launching.value != 1 || !alone) {
     json["launching"] = factor_json(calibration.launching);
     json["correlations_of_launching"] = correlations_json(calibration, kBeforeLatest, kLatestCorrelations);
   }
