@@ -64,3 +64,8 @@ target_compile_definitions(unified_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_S
 add_executable(near_hardware costs/near_hardware.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
 target_link_libraries(near_hardware PRIVATE tuner trimtab_warnings)
 target_include_directories(near_hardware PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)
+
+# Predictions of launch-bound and compute-bound steps against a simulation of hosts' and devices' queues.
+add_executable(two_clocks costs/two_clocks.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
+target_link_libraries(two_clocks PRIVATE tuner trimtab_warnings)
+target_include_directories(two_clocks PRIVATE ${PROJECT_SOURCE_DIR}/tuner/src)

@@ -7,6 +7,8 @@ import compute_environment  # First: it sets what PyTorch reads when it is loade
 import argparse
 import json
 
+from trimtab.two_clocks import clock_of_key
+
 import config as model_config
 import overlap_slowdown
 import rank_process
@@ -107,12 +109,12 @@ def run(options, process):
     items, precision = load_requests(options.requests)
     local_rank = options.rank if options.local_rank is None else options.local_rank
     bench = Bench(config, precision, process.connect(), process.device, local_rank)
-    clock = "device" if process.device.type == "cuda" else "host"  # repetition.py
     for number, item in enumerate(items):
         try:
             if item.get("kind") not in KINDS:
                 raise ItemError(f"kind must be one of {sorted(KINDS)}, found {item.get('kind')!r}")
             for key, values in measured(item, bench, options):
+                clock = clock_of_key(key, process.device)
                 print(json.dumps({"item": number, "cost": key, "values": values, "clock": clock}), flush=True)
             print(json.dumps({"item_done": number}), flush=True)
         except ItemError as error:

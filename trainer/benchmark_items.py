@@ -8,6 +8,7 @@ import threading
 import time
 
 import torch
+from trimtab.two_clocks import clocks_of
 
 from collectives import Messages
 from control import Control
@@ -17,7 +18,7 @@ from model import why_not_split
 from operator_bench import OperatorBench
 from overlap_slowdown import GpuOverlap
 from pipeline import StepResult
-from repetition import elapsed_ns, repeat, span_ns, spans_ns
+from repetition import elapsed_ns, repeat, span_ns
 
 INNER_NS = 2_000_000  # Short collectives are repeated inside one repetition, or the barrier's skew is what is measured.
 INNER_MAX = 64
@@ -67,20 +68,17 @@ def operator(item, bench):
         raise ItemError(f"tp {tp} does not divide what is split: {why}")
     tensor = bench.tensor_parallel(tp)
     if tensor is None:  # A rank left over only keeps step.
-        repeat(lambda: (0, 0), bench.precision, bench.groups)
+        repeat(lambda: (0,), bench.precision, bench.groups)
         return
     alone = OperatorBench(spec, bench.config, samples, bench.device, tensor)
     stored, working = alone.memory()
 
-    def once():
-        kept = []
-        return spans_ns(bench.device, lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop()))
-
-    forward, backward = repeat(once, bench.precision, bench.groups)
+    clocks, kept = clocks_of(torch, bench.device, alone.state.module), []
+    columns = repeat(lambda: clocks.spans(lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop())),
+                     bench.precision, bench.groups)
     key = {"subject": item["cost_key"], "dtype": bench.config.precision, "samples": samples, "tp": tp,
            "sharding": "default"}
-    yield {"kind": "operator_forward", **key}, forward
-    yield {"kind": "operator_backward", **key}, backward
+    yield from clocks.costs([{"kind": "operator_forward", **key}, {"kind": "operator_backward", **key}], columns)
     yield {"kind": "operator_stored_bytes", **key}, [stored]
     yield {"kind": "operator_working_bytes", **key}, [working]
     if tp > 1:  # Not a tp-th of the whole: some parameters are not split.
@@ -94,13 +92,15 @@ def optimizer(item, bench):
     device = torch.device("cpu") if placement == "host" else bench.device
     state = OperatorBench(bench.spec(item), bench.config, 1, device).state
 
+    clocks = clocks_of(torch, device)
+
     def once():
         state.gradient.fill_(1e-3)
-        return (span_ns(device, lambda: state.update(bench.recipe, 1)),)
+        return clocks.spans(lambda: state.update(bench.recipe, 1))
 
-    (values,) = repeat(once, bench.precision, bench.groups)
     where = {"placement": placement} if placement else {}
-    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": bench.config.precision, **where}, values
+    key = {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": bench.config.precision, **where}
+    yield from clocks.costs([key], repeat(once, bench.precision, bench.groups))
 
 
 def collective(item, bench):

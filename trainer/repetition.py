@@ -6,7 +6,7 @@ the contention of all the others, and all stop together.
 The time that work takes on a device is measured on a CPU by its clock, on a GPU by events on the stream.
 
 On a GPU the host runs ahead; a clock around a launch would measure the launch. Events are recorded before and after
-each piece of work and read once everything has ended, so pieces follow each other as they do in training.
+the work and read once everything has ended. Operators and updates are measured by both clocks (trimtab/two_clocks.py).
 """
 import dataclasses
 import math
@@ -58,21 +58,16 @@ def repeat(measure, precision, groups, clock=time.perf_counter_ns):
             return [[round(value) for value in column] for column in columns]
 
 
-def spans_ns(device, *works):
-    """Do the works in order; the nanoseconds that each took, a list."""
-    if device.type != "cuda":
-        return [elapsed_ns(work) for work in works]
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(len(works) + 1)]
-    marks[0].record()
-    for work, mark in zip(works, marks[1:]):
-        work()
-        mark.record()
-    torch.cuda.synchronize(device)
-    return [round(1e6 * begin.elapsed_time(end)) for begin, end in zip(marks, marks[1:])]
-
-
 def span_ns(device, work):
-    return spans_ns(device, work)[0]
+    """The nanoseconds that the work took."""
+    if device.type != "cuda":
+        return elapsed_ns(work)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    work()
+    end.record()
+    torch.cuda.synchronize(device)
+    return round(1e6 * begin.elapsed_time(end))
 
 
 def elapsed_ns(work):

@@ -1,6 +1,10 @@
 """Which device a rank takes, and how times are read on it; what needs no GPU of it."""
 import contextlib
+import io
+import json
 import os
+import sys
+import time
 import tomllib
 import types
 import unittest
@@ -9,7 +13,11 @@ from unittest import mock
 import torch
 from harness import MODEL, JobTest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "client_python"))
+from fake_gpu import FakeGpu
+
 import benchmark
+import benchmark_items
 import config
 import holding
 import memory
@@ -44,48 +52,76 @@ class Choice(unittest.TestCase):
             rank_process.device_of("auto", 1)
 
 
-class FakeClock:
-    """Stands for torch.cuda: an event is a moment of a counter that work advances."""
-
-    def __init__(self):
-        self.now = 0.0
-        clock = self
-
-        class Event:
-            def __init__(self, enable_timing):
-                assert enable_timing
-
-            def record(self):
-                self.at = clock.now
-
-            def elapsed_time(self, end):
-                return end.at - self.at
-
-        self.Event = Event
-
-    def work(self, milliseconds):
-        def run():
-            self.now += milliseconds
-        return run
-
-
 @contextlib.contextmanager
 def fake_cuda():
-    clock = FakeClock()
-    with mock.patch.multiple(torch.cuda, Event=clock.Event, synchronize=lambda device: None):
-        yield clock
+    gpu = FakeGpu()
+    with (mock.patch.multiple(torch.cuda, Event=gpu.Event, synchronize=gpu.synchronize, _sleep=gpu._sleep),
+          mock.patch.object(time, "perf_counter_ns", gpu.clock)):
+        yield gpu
 
 
 class Times(unittest.TestCase):
     def test_on_a_cpu_by_its_clock(self):
-        spans = repetition.spans_ns(torch.device("cpu"), lambda: sum(range(100000)), lambda: None)
-        self.assertEqual(len(spans), 2)
-        self.assertGreater(spans[0], spans[1])
+        cpu = torch.device("cpu")
+        self.assertGreater(repetition.span_ns(cpu, lambda: sum(range(100000))), repetition.span_ns(cpu, lambda: None))
 
     def test_on_a_gpu_by_events(self):
-        with fake_cuda() as clock:
-            spans = repetition.spans_ns(torch.device("cuda", 0), clock.work(1.5), clock.work(0.25))
-        self.assertEqual(spans, [1_500_000, 250_000])
+        with fake_cuda() as gpu:
+            self.assertEqual(repetition.span_ns(torch.device("cuda", 0), gpu.kernels(1, 0, 1_500_000)), 1_500_000)
+
+
+class Operator:
+    """Stands for an operator on a GPU: its kernels are slow to issue and fast to run."""
+
+    def __init__(self, gpu):
+        self.forward, self._backward = gpu.kernels(10, 5000, 1000), gpu.kernels(20, 6000, 1500)
+        self.state = types.SimpleNamespace(module=torch.nn.Linear(1, 1), gradient=torch.zeros(1),
+                                           update=lambda recipe, step: gpu.kernels(6, 4000, 3000)())
+
+    def backward(self, kept):
+        self._backward()
+
+    def memory(self):
+        return 64, 32
+
+
+class TwoClocks(unittest.TestCase):
+    def asked(self, device, gpu, item):
+        """What the benchmark prints for it: (kind, algorithm, clock, values)."""
+        groups = types.SimpleNamespace(world_size=1, barrier=lambda: None, minimum=lambda value: value)
+        bench = types.SimpleNamespace(
+            groups=groups, device=device, recipe=None, spec=lambda item: None, tensor_parallel=lambda tp: types,
+            precision=repetition.Precision(0.1, 2, 4), config=types.SimpleNamespace(precision="float32"))
+        process = types.SimpleNamespace(connect=lambda: groups, device=device, close=lambda: None)
+        answers = io.StringIO()
+        with (mock.patch.object(benchmark, "Bench", lambda *_: bench),
+              mock.patch.object(benchmark.model_config, "load", lambda path: None),
+              mock.patch.object(benchmark, "load_requests", lambda path: ([item], None)),
+              mock.patch.object(benchmark_items, "OperatorBench", lambda *_: Operator(gpu)),
+              mock.patch.object(benchmark_items, "why_not_split", lambda *_: ""),
+              contextlib.redirect_stdout(answers)):
+            benchmark.run(types.SimpleNamespace(config="", requests="", rank=0, local_rank=0, gpu_bench=""), process)
+        lines = [json.loads(line) for line in answers.getvalue().splitlines()]
+        self.assertEqual(lines[-1], {"item_done": 0})
+        return [(line["cost"]["kind"], line["cost"].get("algorithm"), line["clock"], set(line["values"]))
+                for line in lines[:-1]]
+
+    def test_a_gpus_passes_are_told_apart_from_their_launches(self):
+        with fake_cuda() as gpu:
+            asked = self.asked(torch.device("cuda", 0), gpu, {"kind": "operator", "cost_key": "mlp", "samples": 2})
+            self.assertEqual(asked[:4], [("operator_forward", None, "device", {10_000}),
+                                         ("operator_backward", None, "device", {30_000}),
+                                         ("operator_forward", "launch", "host", {50_000}),
+                                         ("operator_backward", "launch", "host", {120_000})])
+            asked = self.asked(torch.device("cuda", 0), gpu, {"kind": "optimizer", "cost_key": "mlp"})
+            self.assertEqual(asked, [("optimizer_step", None, "device", {18_000}),
+                                     ("optimizer_step", "launch", "host", {24_000})])
+
+    def test_a_cpu_has_one_clock(self):
+        asked = self.asked(torch.device("cpu"), FakeGpu(), {"kind": "operator", "cost_key": "mlp", "samples": 2})
+        self.assertEqual([line[:3] for line in asked[:2]], [("operator_forward", None, "host"),
+                                                            ("operator_backward", None, "host")])
+        self.assertEqual([line[0] for line in asked[2:]], ["operator_stored_bytes", "operator_working_bytes"])
 
 
 class OverlapOnGpus(unittest.TestCase):

@@ -7,6 +7,7 @@ Needs Python 3.11, PyTorch and the folder reference_trainer of this package (in 
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -99,7 +100,9 @@ def main():
         model.write_text(config(document), encoding="utf-8")
         requests.write_text(json.dumps(asked(document, trainer_keys(folder, model))), encoding="utf-8")
         words = [sys.executable, str(folder / "benchmark.py"), "--config", str(model), "--requests", str(requests), *rest]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as benchmark:
+        paths = [str(pathlib.Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as benchmark:
             for line in benchmark.stdout:
                 print(answered(line, document), end="", flush=True)
         return benchmark.returncode

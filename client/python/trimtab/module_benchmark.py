@@ -7,6 +7,7 @@ process items as docs/protocols.md ("The benchmark command") says; all ranks run
 run on one rank each: such jobs have no tensor parallelism and no pipeline.
 """
 import argparse
+import functools
 import json
 import resource
 import statistics
@@ -14,6 +15,7 @@ import sys
 import time
 
 from .module_model import BadModel, Kept, cost_key, layers_of, load
+from .two_clocks import HostClock, clock_of_key, clocks_of
 
 COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
 SHORTEST_NS = 2_000_000  # shorter calls are repeated inside one repetition
@@ -79,7 +81,7 @@ class Bench:
             with torch.no_grad():
                 inputs = layer.module(inputs)
         parameters = [parameter for layer, _ in self.operators.values() for parameter in layer.module.parameters()]
-        self.dtype = str(parameters[0].dtype)[len("torch."):]
+        self.dtype, self.device = str(parameters[0].dtype)[len("torch."):], parameters[0].device
 
     def operator(self, item):
         if item.get("cost_key") not in self.operators:
@@ -96,17 +98,21 @@ class Bench:
             self.distributed.all_reduce(tensor, op=self.distributed.ReduceOp.MAX)
         return tensor.item()
 
-    def repeat(self, *actions):
-        """Nanoseconds of each action in turn, until their means are known well enough: a list for each."""
-        values = [[] for _ in actions]
+    def clocks(self, module):
+        return clocks_of(self.torch, self.device, module)
+
+    def repeat(self, *actions, clocks=HostClock()):
+        """Nanoseconds of each action in turn, until their means are known well enough: a list for each, and behind those
+        what the clocks have of the host besides."""
+        passed, values = [None], []
+
+        def pass_on(action):
+            passed[0] = action(passed[0])
+
         for number in range(self.most + 1):
-            passed = None
-            spans = []
-            for action in actions:
-                begin = time.perf_counter_ns()
-                passed = action(passed)
-                spans.append(time.perf_counter_ns() - begin)
+            spans = clocks.spans(*(functools.partial(pass_on, action) for action in actions))
             if number == 0:
+                values = [[] for _ in spans]
                 continue  # first calls allocate
             for one, span in zip(values, spans):
                 one.append(span)
@@ -120,10 +126,10 @@ class Bench:
 
 def operator(item, bench):
     alone = bench.operator(item)
-    forward, backward = bench.repeat(lambda _: alone.forward(), alone.backward)
+    clocks = bench.clocks(alone.module)
+    columns = bench.repeat(lambda _: alone.forward(), alone.backward, clocks=clocks)
     key = {"subject": item["cost_key"], "dtype": bench.dtype, "samples": item["samples"], "tp": 1, "sharding": "default"}
-    yield {"kind": "operator_forward", **key}, forward
-    yield {"kind": "operator_backward", **key}, backward
+    yield from clocks.costs([{"kind": "operator_forward", **key}, {"kind": "operator_backward", **key}], columns)
     yield {"kind": "operator_stored_bytes", **key}, [alone.stored_bytes()]
     yield {"kind": "operator_working_bytes", **key}, [alone.widest_bytes()]
 
@@ -134,8 +140,9 @@ def optimizer(item, bench):
     alone = bench.operator({**item, "samples": 1})
     update = bench.torch.optim.AdamW(alone.module.parameters())
     alone.once()
-    (values,) = bench.repeat(lambda _: update.step())
-    yield {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": bench.dtype}, values
+    clocks = bench.clocks(alone.module)
+    key = {"kind": "optimizer_step", "subject": item["cost_key"], "dtype": bench.dtype}
+    yield from clocks.costs([key], bench.repeat(lambda _: update.step(), clocks=clocks))
 
 
 def _call(item, bench):
@@ -240,7 +247,8 @@ def answer(items, bench, out):
             if item.get("kind") not in KINDS:
                 raise BadItem(f"kind must be one of {', '.join(KINDS)}, found {item.get('kind')!r}")
             for key, values in KINDS[item["kind"]](item, bench):
-                print(json.dumps({"item": number, "cost": key, "values": values}), file=out, flush=True)
+                clock = {"clock": clock_of_key(key, bench.device)} if bench.device.type == "cuda" else {}
+                print(json.dumps({"item": number, "cost": key, "values": values, **clock}), file=out, flush=True)
             print(json.dumps({"item_done": number}), file=out, flush=True)
         except BadItem as error:
             print(json.dumps({"item": number, "error": str(error)}), file=out, flush=True)

@@ -52,14 +52,16 @@ struct CostKey {
   std::int64_t bytes = 0;
   std::int32_t group_size = 0;
   std::string placement;  // a link level; collectives and transfers: "intra_node" where missing
-  // How a collective was run, where that is known: NCCL's names in lower case ("ring", "ll128"), and its channels.
+  // How a collective was run, where that is known: NCCL's names in lower case ("ring", "ll128"), and its channels. Of a
+  // pass or an update: "launch" is what its host takes to issue it, "compiled" or "graph" as such ("" by its kernels).
   std::string algorithm = {};
   std::string protocol = {};
   std::int32_t channels = 0;
   std::string kernel_class = {};  // of overlap slowdowns: the computation's ("gemm", ...); else empty
 
   // Whether it says how a collective was run or what ran beside it: seen in training, under conditions that a plan's
-  // price does not know. For reports, NCCL's choices and calibration; it stands for no plain cost.
+  // price does not know; or what a host takes. For reports, NCCL's choices and calibration; it stands for no plain
+  // cost.
   [[nodiscard]] bool particular() const {
     return !algorithm.empty() || !protocol.empty() || channels != 0 || !kernel_class.empty();
   }

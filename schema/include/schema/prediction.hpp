@@ -66,7 +66,7 @@ struct StagePrediction {
 
 struct Bottleneck {
   std::int32_t stage = 0;
-  std::string resource;  // "computation", "communication" or "memory"
+  std::string resource;  // "computation", "communication", "launches" (the host's) or "memory"
 };
 
 // Of communication, in ms.
@@ -93,6 +93,7 @@ struct Prediction {
   // stage's idle time, with which other stages' parts of the above scale, too. 0 where a model does not say.
   double overlap_share_ms = 0;
   double bubble_share_ms = 0;
+  double launch_share_ms = 0;  // of iteration_ms, in none of the above: hosts issue passes, and their devices wait
   bool feasible = true;
   std::string infeasible_reason;  // which stage, which resource, by how much; kNotPriced; empty when feasible
   std::vector<StagePrediction> stages;

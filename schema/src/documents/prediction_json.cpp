@@ -51,6 +51,7 @@ OrderedJson write_prediction(const Prediction& prediction) {
                    {"overlap_share_ms", write_ms(prediction.overlap_share_ms)},
                    {"bubble_share_ms", write_ms(prediction.bubble_share_ms)},
                    {"feasible", prediction.feasible}};
+  if (prediction.launch_share_ms > 0) json["launch_share_ms"] = write_ms(prediction.launch_share_ms);
   if (!prediction.infeasible_reason.empty()) json["infeasible_reason"] = prediction.infeasible_reason;
   json["stages"] = OrderedJson::array();
   for (const StagePrediction& stage : prediction.stages) json["stages"].push_back(write_stage(stage));
@@ -67,6 +68,7 @@ void Prediction::take_price_away() {
   iteration_ms = interval_low_ms = interval_high_ms = kUnknown;
   computation_share_ms = communication_share_ms = kUnknown;
   communication_shares = {kUnknown, kUnknown, kUnknown};
+  if (launch_share_ms > 0) launch_share_ms = kUnknown;
   feasible = false;
   infeasible_reason = kNotPriced;
   bottleneck = {};

@@ -32,6 +32,25 @@ TEST_CASE("the values of all ranks fold into one cost") {
   CHECK(costs[0].statistics.mean() == 105);
 }
 
+TEST_CASE("what a device takes and what its host takes to launch it are two costs") {
+  BenchmarkFold fold(1, 1);
+  const std::string pass = R"({"item": 0, "cost": {"kind": "operator_forward", "subject": "attention", "samples": 2)";
+  fold.line(0, pass + R"(}, "values": [100], "clock": "device"})");
+  fold.line(0, pass + R"(, "algorithm": "launch"}, "values": [700], "clock": "host"})");
+  fold.line(0, pass + R"(, "algorithm": "launch", "protocol": "graph"}, "values": [30], "clock": "host"})");
+  const auto costs = fold.costs();
+  CHECK(fold.malformed() == 0);
+  REQUIRE(costs.size() == 3);
+  CHECK(costs[0].source.clock == CostSource::Clock::kDevice);
+  CHECK_FALSE(costs[0].key.particular());
+  for (std::size_t i : {1, 2}) {
+    CHECK(costs[i].source.clock == CostSource::Clock::kHost);
+    CHECK(costs[i].key.particular());
+  }
+  CHECK(costs[1].statistics.mean() == 700);
+  CHECK(costs[2].key.protocol == "graph");
+}
+
 TEST_CASE("an item is done when every rank here has finished it or given it up") {
   BenchmarkFold fold(2, 2);
   fold.line(0, R"({"item_done": 0})");

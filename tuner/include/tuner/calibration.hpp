@@ -32,19 +32,20 @@ enum class CommunicationClass : std::uint8_t {
 };
 inline constexpr std::size_t kCommunicationClasses = 3;
 // What is learnt of time: log computation, log communication, the fixed time, the logarithm of each class's factor, log
-// overlap and log bubble.
-inline constexpr std::size_t kTimeParameters = 3 + kCommunicationClasses + 2;
+// overlap, log bubble and log launching.
+inline constexpr std::size_t kTimeParameters = 3 + kCommunicationClasses + 3;
 
 struct Calibration {
   Factor computation;
   // Of all communication, and of each class beside that: together as unsure as computation before anything is known.
   Factor communication{1.0, 0.12};
   std::array<Factor, kCommunicationClasses> classes{{{1.0, 0.09}, {1.0, 0.09}, {1.0, 0.09}}};
-  Factor overlap{1.0, 0.2};   // on what computing and communicating at once slow each other down by, beyond 1
-  Factor bubble{1.0, 0.1};    // on what a step's busiest stage idles, transfers aside (BusiestSeat)
-  Factor memory;              // on memory that was measured: what operators store, and what they work with
-  double fixed_ms = 0;        // per iteration, owned by no term
-  double fixed_sigma_ms = 0;  // posterior standard deviation of fixed_ms
+  Factor overlap{1.0, 0.2};    // on what computing and communicating at once slow each other down by, beyond 1
+  Factor bubble{1.0, 0.1};     // on what a step's busiest stage idles, transfers aside (BusiestSeat)
+  Factor launching{1.0, 0.2};  // on what hosts take to issue passes, which devices are no part of
+  Factor memory;               // on memory that was measured: what operators store, and what they work with
+  double fixed_ms = 0;         // per iteration, owned by no term
+  double fixed_sigma_ms = 0;   // posterior standard deviation of fixed_ms
   // Posterior correlations of each two parameters of time i < j, at j (j - 1) / 2 + i.
   std::array<double, kTimeParameters*(kTimeParameters - 1) / 2> correlations{};
   double residual_sigma = 0.05;  // relative, of what is left unexplained

@@ -93,15 +93,17 @@ void set_bubbles(const PricedPlan& priced, double step_ms, std::vector<StagePred
   }
 }
 
-// The stage with the least bubble, and what it spends more on.
-Bottleneck time_bottleneck(const std::vector<StagePrediction>& stages, std::int32_t microbatches) {
+// The stage with the least bubble, and what it spends more on. Its host may take longer to issue all that.
+Bottleneck time_bottleneck(const PricedPlan& priced, const std::vector<StagePrediction>& stages) {
+  const std::int32_t microbatches = priced.microbatches;
   const auto busiest =
       std::ranges::min_element(stages, [](const auto& a, const auto& b) { return a.bubble_ms < b.bubble_ms; });
   const double computing =
       microbatches * (busiest->forward_ms + busiest->backward_ms + busiest->recompute_ms) + busiest->optimizer_ms;
   const double communicating = microbatches * busiest->exposed_communication_ms + busiest->gradient_sync_ms;
-  return {static_cast<std::int32_t>(busiest - stages.begin()),
-          communicating > computing ? "communication" : "computation"};
+  const auto stage = static_cast<std::int32_t>(busiest - stages.begin());
+  if (microbatches * priced.times[stage].launches.both() > computing + communicating) return {stage, "launches"};
+  return {stage, communicating > computing ? "communication" : "computation"};
 }
 
 void add_step_events(const PricedPlan& priced, const RecordedStep& step, std::int32_t s,
@@ -186,7 +188,7 @@ void judge(const CostTable::Tables& tables, const Calibration& calibration, cons
            Prediction& prediction) {
   const std::int32_t worst = worst_memory_stage(priced);
   if (worst < 0) {
-    prediction.bottleneck = time_bottleneck(prediction.stages, priced.microbatches);
+    prediction.bottleneck = time_bottleneck(priced, prediction.stages);
     return;
   }
   prediction.feasible = false;
@@ -243,6 +245,7 @@ Prediction NativeCostModel::evaluate(const Plan& plan) const {
   prediction.communication_shares = shares.by_class;
   prediction.overlap_share_ms = shares.overlap_ms;
   prediction.bubble_share_ms = shares.bubble_ms;
+  prediction.launch_share_ms = shares.issuing_ms;
   const double sigma = step_sigma(tables, calibration_, priced, path, shares, prediction.iteration_ms);
   prediction.interval_low_ms = std::max(0.0, prediction.iteration_ms - kSigmasOf95Percent * sigma);
   prediction.interval_high_ms = prediction.iteration_ms + kSigmasOf95Percent * sigma;

@@ -29,6 +29,9 @@ struct StagePrice {
   double communication = 0;
   double forward_wait = 0;  // of communication, what a forward pass waits for inside of the stage
   double backward_wait = 0;
+  // Of the host, to issue the passes; 0 where nobody knows.
+  double forward_launch = 0;
+  double backward_launch = 0;  // recompute included
   // Milliseconds per step.
   double sync = 0;  // exposed
   double optimizer = 0;

@@ -11,11 +11,15 @@
 // each is forwarded in two halves on the stages that run it before or as their first forward of the steady rounds
 // (microbatch j up to w), and sent in halves to stages that do the same (j below w), else whole.
 //
+// A stage may have a second clock, its host's, which issues the stage's passes in their order, one after the other, and
+// waits for nobody within a step. A pass begins no earlier than its issuing and ends no earlier than that has ended.
+//
 // Times are first rounded to a grid on which every sum of the step is a whole number that a double holds exactly (the
 // step changes by less than 1e-12 of itself). So rounds can be compared and skipped exactly (steady_rounds.hpp): a step
 // of thousands of microbatches costs what its filling and draining and a few rounds cost.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "schema/plan.hpp"
@@ -29,20 +33,19 @@ namespace trimtab::tuner {
 // Exact where all times are whole numbers of one grid (pipeline.hpp). Plain state, reused; no allocation once grown.
 class SteadyRounds {
  public:
-  // For a step of `stages` stages.
-  void begin(std::int32_t stages) {
+  // For a step of `stages` stages whose rounds write so many waits for each.
+  void begin(std::int32_t stages, std::size_t waits_of_stage) {
     stages_ = static_cast<std::size_t>(stages);
+    waits_of_round_ = waits_of_stage * stages_;
     periods_ = std::min(kPeriods, stages);
     depth_ = 2 * static_cast<std::size_t>(periods_) + 1;
-    if (states_.size() < depth_ * 2 * stages_) {
-      states_.resize(depth_ * 2 * stages_);
-      waits_.resize(depth_ * 2 * stages_);
-    }
+    if (states_.size() < depth_ * 2 * stages_) states_.resize(depth_ * 2 * stages_);
+    if (waits_.size() < depth_ * waits_of_round_) waits_.resize(depth_ * waits_of_round_);
     patterns_.resize(std::max(patterns_.size(), depth_));
     seen_ = 0;
   }
 
-  // Where the coming round writes its 2 x stages waits. Remembers the state before it.
+  // Where the coming round writes its waits. Remembers the state before it.
   double* next(const double* free, const double* arrivals) {
     double* const state = state_of(seen_);
     std::copy_n(free, stages_, state);
@@ -69,12 +72,12 @@ class SteadyRounds {
   static constexpr std::int32_t kPeriods = 16;
 
   double* state_of(std::size_t round) { return states_.data() + (round % depth_) * 2 * stages_; }
-  double* waits_of(std::size_t round) { return waits_.data() + (round % depth_) * 2 * stages_; }
+  double* waits_of(std::size_t round) { return waits_.data() + (round % depth_) * waits_of_round_; }
 
   // Which inputs were waited for, as one number; different patterns may collide, then decided_alike() says no.
   [[nodiscard]] std::uint64_t pattern(const double* waits) const {
     std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < 2 * stages_; ++i) bits = bits * 3 + (waits[i] > 0 ? 2 : 1);
+    for (std::size_t i = 0; i < waits_of_round_; ++i) bits = bits * 3 + (waits[i] > 0 ? 2 : 1);
     return bits;
   }
 
@@ -106,7 +109,7 @@ class SteadyRounds {
     for (std::size_t i = 1; i <= p && most > 0; ++i) {
       const double* const now = waits_of(seen_ - i);
       const double* const before = waits_of(seen_ - i - p);
-      for (std::size_t w = 0; w < 2 * stages_; ++w) {
+      for (std::size_t w = 0; w < waits_of_round_; ++w) {
         if ((now[w] > 0) != (before[w] > 0)) return 0;
         most = std::min(most, same_sign(now[w], now[w] - before[w], most));
       }
@@ -134,6 +137,7 @@ class SteadyRounds {
   }
 
   std::size_t stages_ = 0;
+  std::size_t waits_of_round_ = 0;
   std::int32_t periods_ = 1;
   std::size_t depth_ = 3;  // rounds remembered
   std::size_t seen_ = 0;   // rounds since the begin or the last skip
@@ -149,12 +153,16 @@ struct PipelineStage {
   double tail = 0;           // from the begin of the last backward to the end of the stage's step
   double transfer = 0;       // to the next stage, of an activation or a gradient; 0 on the last
   double after = 0;          // of the tail, what follows a reduction of tied parameters: the optimizer
+  // Of the host, to issue one microbatch's pass; 0 where nobody knows. The last backward is issued as the others are.
+  double forward_launch = 0;
+  double backward_launch = 0;
 };
 
 // What a stage takes for half a microbatch.
 struct HalfPass {
   double forward = 0;
   double transfer = 0;  // of the activation to the next stage; 0 on the last
+  double launch = 0;    // of the host, to issue the forward
 };
 
 // The first `microbatches` of a 1F1B step are sliced; `halves` by stage.
@@ -212,15 +220,18 @@ inline std::int32_t sliced_forwards(std::int32_t sliced, std::int32_t stages, st
   double passes = 0;
   double transfer = 0;
   double ends = 0;
+  double issuing = 0;
   for (std::int32_t s = 0; s < count; ++s) {
+    issuing = std::max(issuing, stages[s].forward_launch + stages[s].backward_launch);
     passes = std::max(passes, stages[s].forward + stages[s].backward);
     transfer = std::max(transfer, stages[s].transfer);
     ends += stages[s].last_backward + stages[s].tail;
     if (sliced.microbatches == 0) continue;
     passes = std::max(passes, 2 * sliced.halves[s].forward + stages[s].backward);
     transfer = std::max(transfer, sliced.halves[s].transfer);
+    issuing = std::max(issuing, 2 * sliced.halves[s].launch + stages[s].backward_launch);
   }
-  const double longest = (microbatches + 2.0 * count) * (passes + 2 * transfer) + ends;
+  const double longest = (microbatches + 2.0 * count) * (passes + 2 * transfer) + ends + microbatches * issuing;
   if (!(longest > 0) || !std::isfinite(longest)) return 0;
   return std::ldexp(1.0, std::ilogb(longest) + 1 - 53);
 }
@@ -231,8 +242,8 @@ inline std::int32_t sliced_forwards(std::int32_t sliced, std::int32_t stages, st
 
 [[nodiscard]] inline PipelineStage on_grid(const PipelineStage& stage, double grid) {
   const auto round = [grid](double value) { return on_grid(value, grid); };
-  return {round(stage.forward), round(stage.backward), round(stage.last_backward),
-          round(stage.tail),    round(stage.transfer), round(stage.after)};
+  return {round(stage.forward),  round(stage.backward), round(stage.last_backward),  round(stage.tail),
+          round(stage.transfer), round(stage.after),    round(stage.forward_launch), round(stage.backward_launch)};
 }
 
 struct NoRecord {
@@ -244,7 +255,12 @@ struct NoRecord {
 
 // A step's simulation, one action after the other. `record.forward(stage, microbatch, free, arrival, end)` and
 // `record.backward(...)` see each, and `record.half(stage, microbatch, second?, ...)` each half of a forward: `free` is
-// when the stage was ready, `arrival` when its input was there (negative where it needs none).
+// when the stage was ready, `arrival` when its input was there (negative where it needs none). A record that has
+// `held_up(stage, microbatch, pass, how, begin)` is then told of a pass that waited for its host. One whose issuing
+// ended last counts as if it had begun one length before that.
+enum class HeldUp : std::uint8_t { kNot, kAtBegin, kAtEnd };
+enum class PassKind : std::uint8_t { kForward, kSecondHalf, kBackward };
+
 template <typename Record>
 class Simulation {
  public:
@@ -261,7 +277,10 @@ class Simulation {
     if (static_cast<std::int32_t>(scratch.free.size()) < count) scratch.free.resize(count);
     if (static_cast<std::int32_t>(scratch.stages.size()) < count) scratch.stages.resize(count);
     const double grid = pipeline_grid(stages, count, microbatches, sliced);
-    for (std::int32_t s = 0; s < count; ++s) scratch.stages[s] = on_grid(stages[s], grid);
+    for (std::int32_t s = 0; s < count; ++s) {
+      scratch.stages[s] = on_grid(stages[s], grid);
+      issues_ = issues_ || stages[s].forward_launch + stages[s].backward_launch > 0;
+    }
     std::fill_n(scratch.free.begin(), count, 0.0);
     stages_ = scratch.stages.data();
     arrivals_ = scratch.arrivals.data();
@@ -301,9 +320,10 @@ class Simulation {
 
   // All full rounds; returns the one that follows them.
   std::int32_t run_skipping(std::int32_t round) {
-    steady_.begin(count_);
+    steady_.begin(count_, issues_ ? 6 : 2);
     while (round < full_rounds_) {
-      full_round(steady_.next(free_, arrivals_));
+      double* const waits = steady_.next(free_, arrivals_);
+      issues_ ? full_issued_round(round, waits) : full_round(waits);
       round += 1 + steady_.skip(full_rounds_ - round - 1, free_, arrivals_);
     }
     return round;
@@ -313,7 +333,8 @@ class Simulation {
     if (static_cast<std::int32_t>(scratch.halves.size()) < count_) scratch.halves.resize(count_);
     if (static_cast<std::int32_t>(scratch.firsts.size()) < count_) scratch.firsts.resize(count_);
     for (std::int32_t s = 0; s < count_; ++s) {
-      scratch.halves[s] = {on_grid(halves[s].forward, grid), on_grid(halves[s].transfer, grid)};
+      scratch.halves[s] = {on_grid(halves[s].forward, grid), on_grid(halves[s].transfer, grid),
+                           on_grid(halves[s].launch, grid)};
     }
     halves_ = scratch.halves.data();
     firsts_ = scratch.firsts.data();
@@ -336,6 +357,72 @@ class Simulation {
       const double arrival = free_[s + 1] + stages_[s].transfer;
       backward_waits[s] = arrival - free_[s];
       free_[s] = std::max(free_[s], arrival) + stages_[s].backward;
+    }
+  }
+
+  // The same, with how long each action waited for its host to begin issuing it and, behind that, to end.
+  void full_issued_round(std::int32_t round, double* waits) {
+    double* const hosts = waits + 2 * count_;
+    for (std::int32_t s = count_ - 1; s >= 0; --s) {
+      const std::int32_t k = warmup_forwards(kind_, count_, s, microbatches_) + round;
+      const double arrival = s > 0 ? arrivals_[s - 1] + stages_[s - 1].transfer : kAtOnce;
+      waits[s] = s > 0 ? arrival - free_[s] : 0;
+      const Issuing issuing{issued(s, k, round), issued(s, k + 1, round)};
+      arrivals_[s] = free_[s] = end_of(std::max(free_[s], arrival), stages_[s].forward, issuing, hosts + 2 * s);
+    }
+    for (std::int32_t s = count_ - 1; s >= 0; --s) {
+      const std::int32_t forwards = warmup_forwards(kind_, count_, s, microbatches_) + round + 1;
+      const double arrival = s < count_ - 1 ? free_[s + 1] + stages_[s].transfer : kAtOnce;
+      waits[count_ + s] = s < count_ - 1 ? arrival - free_[s] : 0;
+      const Issuing issuing{issued(s, forwards, round), issued(s, forwards, round + 1)};
+      free_[s] = end_of(std::max(free_[s], arrival), stages_[s].backward, issuing, hosts + 2 * (count_ + s));
+    }
+  }
+
+  struct Issuing {
+    double begin = 0;
+    double end = 0;
+  };
+
+  [[nodiscard]] std::int32_t halved_forwards(std::int32_t s) const {
+    return sliced_ > 0 ? sliced_forwards(sliced_, count_, s, microbatches_) : 0;
+  }
+  // When the host of stage s has issued so many of its passes. Grid numbers: exact.
+  [[nodiscard]] double issued(std::int32_t s, std::int32_t forwards, std::int32_t backwards) const {
+    const std::int32_t halved = std::min(forwards, halved_forwards(s));
+    const double in_halves = halved > 0 ? halved * 2 * halves_[s].launch : 0;
+    return in_halves + (forwards - halved) * stages_[s].forward_launch + backwards * stages_[s].backward_launch;
+  }
+  // Of a pass whose device and input are ready; `waits` for the host, both.
+  static double end_of(double ready, double length, const Issuing& issuing, double* waits) {
+    waits[0] = issuing.begin - ready;
+    const double end = std::max(ready, issuing.begin) + length;
+    waits[1] = issuing.end - end;
+    return std::max(end, issuing.end);
+  }
+  // Runs it, and tells the record where the host held it up.
+  double run_pass(std::int32_t s, std::int32_t k, PassKind pass, double length, double arrival) {
+    const double ready = std::max(free_[s], arrival);
+    if (!issues_) return ready + length;
+    std::array<double, 2> waits{};
+    const double end = end_of(ready, length, issuing_of(s, k, pass), waits.data());
+    held_up_ = waits[1] > 0 ? HeldUp::kAtEnd : waits[0] > 0 ? HeldUp::kAtBegin : HeldUp::kNot;
+    return end;
+  }
+  [[nodiscard]] Issuing issuing_of(std::int32_t s, std::int32_t k, PassKind pass) const {
+    const std::int32_t ahead = warmup_forwards(kind_, count_, s, microbatches_);
+    if (pass == PassKind::kBackward) {
+      const std::int32_t forwards = std::min(ahead + k + 1, microbatches_);
+      return {issued(s, forwards, k), issued(s, forwards, k + 1)};
+    }
+    Issuing issuing{issued(s, k, std::max(0, k - ahead)), issued(s, k + 1, std::max(0, k - ahead))};
+    if (pass == PassKind::kSecondHalf) issuing.begin += halves_[s].launch;
+    if (pass == PassKind::kForward && k < halved_forwards(s)) issuing.end -= halves_[s].launch;
+    return issuing;
+  }
+  void tell(std::int32_t s, std::int32_t k, PassKind pass, double length) {
+    if constexpr (requires { record_.held_up(s, k, pass, held_up_, length); }) {
+      if (held_up_ != HeldUp::kNot) record_.held_up(s, k, pass, held_up_, free_[s] - length);
     }
   }
 
@@ -401,22 +488,27 @@ class Simulation {
     for (std::int32_t s = count_ - 1; s >= 0; --s) {
       const double arrival = s < count_ - 1 ? free_[s + 1] + stages_[s].transfer : kAtOnce;
       const double ready = free_[s];
-      free_[s] = std::max(ready, arrival) + (last ? stages_[s].last_backward : stages_[s].backward);
+      const double length = last ? stages_[s].last_backward : stages_[s].backward;
+      free_[s] = run_pass(s, round, PassKind::kBackward, length, arrival);
       record_.backward(s, round, ready, arrival, free_[s]);
+      tell(s, round, PassKind::kBackward, length);
     }
   }
 
   double forward(std::int32_t s, std::int32_t k, double arrival) {
     const double ready = free_[s];
-    free_[s] = std::max(ready, arrival) + stages_[s].forward;
+    free_[s] = run_pass(s, k, PassKind::kForward, stages_[s].forward, arrival);
     record_.forward(s, k, ready, arrival, free_[s]);
+    tell(s, k, PassKind::kForward, stages_[s].forward);
     return free_[s];
   }
 
   double half(std::int32_t s, std::int32_t k, bool second, double arrival) {
     const double ready = free_[s];
-    free_[s] = std::max(ready, arrival) + halves_[s].forward;
+    const PassKind pass = second ? PassKind::kSecondHalf : PassKind::kForward;
+    free_[s] = run_pass(s, k, pass, halves_[s].forward, arrival);
     record_.half(s, k, second, ready, arrival, free_[s]);
+    tell(s, k, pass, halves_[s].forward);
     return free_[s];
   }
 
@@ -433,6 +525,8 @@ class Simulation {
   double* firsts_ = nullptr;
   std::int32_t full_rounds_ = 0;
   bool skips_ = false;
+  bool issues_ = false;            // some stage has a host's clock
+  HeldUp held_up_ = HeldUp::kNot;  // the latest pass
 };
 
 // Reductions of tied parameters, once the last of their stages is ready. `source`, where it is asked for, is the stage

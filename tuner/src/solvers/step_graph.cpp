@@ -41,6 +41,7 @@ class Builder {
     graph_.nodes.reserve(4 * passes);
     last_.assign(static_cast<std::size_t>(schedule.seats), -1);
     next_.assign(static_cast<std::size_t>(schedule.seats), 0);
+    hosts_.assign(static_cast<std::size_t>(schedule.seats), 0);
     for (std::int32_t seat = 0; seat < schedule.seats; ++seat) programs_.push_back(program(seat));
   }
 
@@ -100,6 +101,8 @@ class Builder {
     const double begin = end_of(cause);
     last_[seat] = last_[other] =
         add({StepNode::Kind::kTransfer, boundary, 0, begin, begin + stages_[boundary].transfer, cause});
+    const double met = end_of(last_[seat]);
+    for (double* const host : {&hosts_[seat], &hosts_[other]}) *host = std::max(*host, met);
     ++next_[seat];
     ++next_[other];
     return true;
@@ -120,10 +123,31 @@ class Builder {
     }
     const double begin = end_of(cause);
     const StepNode::Kind kind = pass.forward ? StepNode::Kind::kForward : StepNode::Kind::kBackward;
-    const std::int32_t node = add({kind, pass.stage, pass.microbatch, begin, begin + length_of(pass), cause});
+    StepNode run{kind, pass.stage, pass.microbatch, begin, begin + length_of(pass), cause};
+    issue(hosts_[seat], pass, run);
+    const std::int32_t node = add(run);
     node_of(pass.stage, pass.microbatch, pass.forward) = last_[seat] = node;
     ++next_[seat];
     return true;
+  }
+
+  // A pass begins no earlier than its host issues it, and ends no earlier than that has ended.
+  void issue(double& host, const SeatPass& pass, StepNode& node) const {
+    const double length = node.end - node.begin;
+    const double began = host;
+    const PipelineStage& stage = stages_[pass.stage];
+    host += pass.forward ? stage.forward_launch : stage.backward_launch;
+    if (host > std::max(node.begin, began) + length) {
+      node.held_up = HeldUp::kAtEnd;
+      node.begin = host - length;
+    } else if (began > node.begin) {
+      node.held_up = HeldUp::kAtBegin;
+      node.begin = began;
+    } else {
+      return;
+    }
+    node.end = node.begin + length;
+    if (!schedule_.transfers_meet) node.cause = -1;
   }
 
   [[nodiscard]] double length_of(const SeatPass& pass) const {
@@ -150,6 +174,7 @@ class Builder {
   std::vector<std::vector<Item>> programs_;  // by seat
   std::vector<std::size_t> next_;            // item of each
   std::vector<std::int32_t> last_;           // node of each
+  std::vector<double> hosts_;                // until when each has issued
 };
 
 }  // namespace

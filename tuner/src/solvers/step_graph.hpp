@@ -8,7 +8,8 @@
 // group through all of the seat's stages; seat r forwards min(mS/p, 2(p - r - 1) + S - p) before its first backward.
 //
 // Transfers that meet (Megatron): sender and receiver go on together when a transfer has ended; an activation on and a
-// gradient back between the same two passes are one exchange. Elsewhere a transfer begins when its sender's pass ends.
+// gradient back between the same two passes are one exchange, and hosts wait for it, too. Elsewhere a transfer begins
+// when its sender's pass ends, and no host waits.
 
 #include <span>
 
@@ -41,7 +42,8 @@ struct StepNode {
   std::int32_t microbatch = 0;
   double begin = 0;
   double end = 0;
-  std::int32_t cause = -1;  // the node that it waited for last; -1: none
+  std::int32_t cause = -1;        // the node that it waited for last; -1: none, or its host alone
+  HeldUp held_up = HeldUp::kNot;  // of a pass, by its host
 };
 
 struct StepGraph {

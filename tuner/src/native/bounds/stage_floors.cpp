@@ -128,7 +128,7 @@ void PricedStageFloors::add(const PlacedStage& place, const Split& split) {
   StageFloor floor;
   floor.forward = floor.first = price->forward + price->forward_wait;
   if (evaluator_.space().sliced_microbatches && microbatch_ / split.dp % 2 == 0) {
-    const double half = evaluator_.half_forward(stage_, place.begin, place.first_device, microbatch_ / 2);
+    const double half = evaluator_.half_pass(stage_, place.begin, place.first_device, microbatch_ / 2).forward;
     floor.first = std::min(floor.first, half);
     floor.forward = std::min(floor.forward, 2 * half);
   }

@@ -51,6 +51,7 @@ Calibration aged(Calibration calibration, double computation_shift, double commu
   changed[kFixed] = square(kAging * calibration.fixed_ms);
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) changed[place(k)] = moving / 2;
   changed[kOverlap] = changed[kBubble] = square(kAging);
+  if (calibration.launching.value != 1) changed[kLaunching] = square(kAging);  // else nothing was learnt
   TimeCovariance covariance = time_covariance(calibration);
   for (std::size_t i = 0; i < kTimeParameters; ++i) covariance[i][i] += changed[i];
   limit(changed, covariance);
@@ -68,8 +69,9 @@ Calibration of_another_job(const Calibration& calibration) {
   };
   Calibration prior;
   prior.corrections = calibration.corrections;
-  for (Factor Calibration::*const factor : {&Calibration::computation, &Calibration::communication,
-                                            &Calibration::overlap, &Calibration::bubble, &Calibration::memory}) {
+  for (Factor Calibration::*const factor :
+       {&Calibration::computation, &Calibration::communication, &Calibration::overlap, &Calibration::bubble,
+        &Calibration::launching, &Calibration::memory}) {
     prior.*factor = less_sure(calibration.*factor, unknown.*factor);
   }
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {

@@ -251,6 +251,7 @@ Calibration costs_alone(const Calibration& earlier) {
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) less_sure(earlier.classes[k], alone.classes[k]);
   less_sure(earlier.overlap, alone.overlap);
   less_sure(earlier.bubble, alone.bubble);
+  less_sure(earlier.launching, alone.launching);
   return alone;
 }
 

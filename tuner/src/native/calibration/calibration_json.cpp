@@ -17,9 +17,12 @@ Json factor_json(const Factor& factor) {
 }
 
 constexpr std::array<const char*, kCommunicationClasses> kClasses{"collectives", "gradients", "transfers"};
-constexpr std::size_t kNamedCorrelations = 3;    // that have fields of their own
-constexpr std::size_t kClassCorrelations = 12;   // of classes with each other and with the three before
-constexpr std::size_t kLatestCorrelations = 13;  // of overlap and bubble
+constexpr std::size_t kNamedCorrelations = 3;   // that have fields of their own
+constexpr std::size_t kClassCorrelations = 12;  // of classes with each other and with the three before
+constexpr std::size_t kLaterCorrelations = 13;  // of overlap and bubble
+constexpr std::size_t kLatestCorrelations = 8;  // of launching
+
+constexpr std::size_t kBeforeLatest = kNamedCorrelations + kClassCorrelations + kLaterCorrelations;
 
 Json classes_json(const std::array<Factor, kCommunicationClasses>& classes) {
   Json all = Json::object();
@@ -32,7 +35,7 @@ Json correlations_json(const Calibration& calibration, std::size_t first, std::s
   return Json(std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(count)));
 }
 
-static_assert(kNamedCorrelations + kClassCorrelations + kLatestCorrelations ==
+static_assert(kNamedCorrelations + kClassCorrelations + kLaterCorrelations + kLatestCorrelations ==
               std::tuple_size_v<decltype(Calibration::correlations)>);
 
 // How unsure one factor was of all communication, as the product of the common factor and a class's; 0.8 and 0.6 as
@@ -131,29 +134,36 @@ class Numbers {
 }  // namespace
 
 std::string to_json(const Calibration& calibration) {
-  return Json{{"schema", kSchema},
-              {"computation", factor_json(calibration.computation)},
-              {"communication", factor_json(calibration.communication)},
-              {"classes", classes_json(calibration.classes)},
-              {"memory", factor_json(calibration.memory)},
-              {"fixed_ms", calibration.fixed_ms},
-              {"fixed_sigma_ms", calibration.fixed_sigma_ms},
-              {"correlation_computation_communication", calibration.correlations[0]},
-              {"correlation_computation_fixed", calibration.correlations[1]},
-              {"correlation_communication_fixed", calibration.correlations[2]},
-              {"correlations_of_classes", correlations_json(calibration, kNamedCorrelations, kClassCorrelations)},
-              {"overlap", factor_json(calibration.overlap)},
-              {"bubble", factor_json(calibration.bubble)},
-              {"correlations_of_overlap_and_bubble",
-               correlations_json(calibration, kNamedCorrelations + kClassCorrelations, kLatestCorrelations)},
-              {"residual_sigma", calibration.residual_sigma},
-              {"memory_sigma", calibration.memory_sigma},
-              {"observations", calibration.observations},
-              {"left_out_error", calibration.left_out_error},
-              {"left_out_error_of_costs", calibration.left_out_error_of_costs},
-              {"operators", operators_json(calibration.operators)},
-              {"corrections", calibration.corrections}}
-      .dump();
+  Json json{{"schema", kSchema},
+            {"computation", factor_json(calibration.computation)},
+            {"communication", factor_json(calibration.communication)},
+            {"classes", classes_json(calibration.classes)},
+            {"memory", factor_json(calibration.memory)},
+            {"fixed_ms", calibration.fixed_ms},
+            {"fixed_sigma_ms", calibration.fixed_sigma_ms},
+            {"correlation_computation_communication", calibration.correlations[0]},
+            {"correlation_computation_fixed", calibration.correlations[1]},
+            {"correlation_communication_fixed", calibration.correlations[2]},
+            {"correlations_of_classes", correlations_json(calibration, kNamedCorrelations, kClassCorrelations)},
+            {"overlap", factor_json(calibration.overlap)},
+            {"bubble", factor_json(calibration.bubble)},
+            {"correlations_of_overlap_and_bubble",
+             correlations_json(calibration, kNamedCorrelations + kClassCorrelations, kLaterCorrelations)},
+            {"residual_sigma", calibration.residual_sigma},
+            {"memory_sigma", calibration.memory_sigma},
+            {"observations", calibration.observations},
+            {"left_out_error", calibration.left_out_error},
+            {"left_out_error_of_costs", calibration.left_out_error_of_costs},
+            {"operators", operators_json(calibration.operators)},
+            {"corrections", calibration.corrections}};
+  // Where nothing was learnt of it, documents are as they were.
+  const auto latest = calibration.correlations.begin() + kBeforeLatest;
+  const bool alone = std::all_of(latest, calibration.correlations.end(), [](double of) { return of == 0; });
+  if (calibration.launching.value != 1 || !alone) {
+    json["launching"] = factor_json(calibration.launching);
+    json["correlations_of_launching"] = correlations_json(calibration, kBeforeLatest, kLatestCorrelations);
+  }
+  return json.dump();
 }
 
 Result<Calibration> parse_calibration(std::string_view text) {
@@ -199,8 +209,13 @@ Result<Calibration> parse_calibration(std::string_view text) {
   if (json.contains("overlap")) calibration.overlap = numbers.factor("overlap");
   if (json.contains("bubble")) calibration.bubble = numbers.factor("bubble");
   if (json.contains("correlations_of_overlap_and_bubble")) {
-    numbers.list("correlations_of_overlap_and_bubble", kNamedCorrelations + kClassCorrelations, kLatestCorrelations,
+    numbers.list("correlations_of_overlap_and_bubble", kNamedCorrelations + kClassCorrelations, kLaterCorrelations,
                  kCorrelation, calibration.correlations);
+  }
+  if (json.contains("launching")) {
+    calibration.launching = numbers.factor("launching");
+    numbers.list("correlations_of_launching", kBeforeLatest, kLatestCorrelations, kCorrelation,
+                 calibration.correlations);
   }
   if (json.contains("operators")) calibration.operators = numbers.factors("operators");
   if (json.contains("corrections")) calibration.corrections = numbers.positives("corrections");

@@ -19,6 +19,7 @@ TimeSlopes sigmas(const Calibration& calibration) {
   }
   all[kOverlap] = calibration.overlap.log_sigma;
   all[kBubble] = calibration.bubble.log_sigma;
+  all[kLaunching] = calibration.launching.log_sigma;
   return all;
 }
 
@@ -33,7 +34,8 @@ TimeSlopes time_slopes(const Prediction& prediction) {
           of_class.gradients,
           of_class.transfers,
           prediction.overlap_share_ms,
-          prediction.bubble_share_ms};
+          prediction.bubble_share_ms,
+          prediction.launch_share_ms};
 }
 
 TimeCovariance time_covariance(const Calibration& calibration) {
@@ -55,6 +57,7 @@ void set_time_covariance(const TimeCovariance& covariance, Calibration& calibrat
   }
   calibration.overlap.log_sigma = sigma(kOverlap);
   calibration.bubble.log_sigma = sigma(kBubble);
+  calibration.launching.log_sigma = sigma(kLaunching);
   std::size_t pair = 0;
   for (std::size_t j = 1; j < kTimeParameters; ++j) {
     for (std::size_t i = 0; i < j; ++i) {

@@ -35,10 +35,12 @@ class Filter {
  public:
   Filter(const CostTable::Tables& tables, const Calibration& prior) : tables_(tables), prior_(prior) {}
 
-  // A stage that lacks a cost teaches nothing.
+  // A stage that lacks a cost, or whose launches take longer than its kernels, teaches nothing.
   void add(const Observation& seen, std::size_t stage) {
     const Plan& plan = seen.plan;
     if (shares_sequences(plan)) return;  // the table's costs are of whole sequences
+    double launching = 0;
+    double computing = 0;
     Row row{{}, seen.measured_pass_ms[stage], root_of_squares(seen.measured_pass_sigma, kPriceNoise), observations_};
     for (const Segment& segment : plan.stages[stage].segments) {
       const std::int32_t samples = plan.microbatch / std::max(segment.dp, 1);
@@ -49,10 +51,14 @@ class Filter {
         if (!costs.complete()) return;
         const double forwards = contains(segment.recompute, i) ? 2 : 1;
         const double ms = plan.microbatches() * (forwards * costs.forward.mean + costs.backward.mean);
+        const Launches of = tables_.launches.at(tables_.group_names[group], samples, segment.tp, false);
+        launching += plan.microbatches() * (forwards * of.forward + of.backward);
+        computing += ms;
         if (ms > 0) row.priced_ms[place_of(tables_.group_names[group])] += ms;
       }
     }
-    if (!row.priced_ms.empty()) rows_.push_back(std::move(row));
+    // What waited for its host says nothing of how fast devices compute.
+    if (!row.priced_ms.empty() && launching <= computing) rows_.push_back(std::move(row));
   }
 
   void next_observation() { ++observations_; }

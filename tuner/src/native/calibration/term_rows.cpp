@@ -30,7 +30,9 @@ TimeRow row_at(const Calibration& at, double ms, const TimeSlopes& slopes, const
   row.computation = slopes[kComputation] / at.computation.value;
   row.overlap = slopes[kOverlap] / at.overlap.value;
   row.bubble = slopes[kBubble] / at.bubble.value;
-  row.constant = ms - slopes[kComputation] - slopes[kCommunication] - slopes[kOverlap] - slopes[kBubble];
+  row.launching = slopes[kLaunching] / at.launching.value;
+  row.constant =
+      ms - slopes[kComputation] - slopes[kCommunication] - slopes[kOverlap] - slopes[kBubble] - slopes[kLaunching];
   row.unclassed = slopes[kCommunication];
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     row.of_class[k] = slopes[place(k)] / (at.communication.value * at.classes[k].value);
@@ -60,6 +62,8 @@ class StageWaits {
     overlapping_ = now.overlap_share_ms > 0 ? under(slower.overlap, slower) : now;
     slower = model.calibration();
     idling_ = now.bubble_share_ms > 0 ? under(slower.bubble, slower) : now;
+    slower = model.calibration();
+    launching_ = now.launch_share_ms > 0 ? under(slower.launching, slower) : now;
   }
 
   [[nodiscard]] TimeSlopes slopes(std::size_t stage, double StepTerms::*of) const {
@@ -74,6 +78,7 @@ class StageWaits {
     }
     result[kOverlap] = slope(overlapping_);
     result[kBubble] = slope(idling_);
+    result[kLaunching] = slope(launching_);
     return result;
   }
 
@@ -83,6 +88,7 @@ class StageWaits {
   std::array<Prediction, kCommunicationClasses> moving_;
   Prediction overlapping_;
   Prediction idling_;
+  Prediction launching_;
 };
 
 // Whether what was told of the stage can be of the step that was measured.
@@ -140,6 +146,7 @@ TimeSlopes parameters(const Calibration& calibration) {
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) all[place(k)] = std::log(calibration.classes[k].value);
   all[kOverlap] = std::log(calibration.overlap.value);
   all[kBubble] = std::log(calibration.bubble.value);
+  all[kLaunching] = std::log(calibration.launching.value);
   return all;
 }
 
@@ -150,6 +157,7 @@ void set_parameters(const TimeSlopes& at, Calibration& calibration) {
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) calibration.classes[k].value = std::exp(at[place(k)]);
   calibration.overlap.value = std::exp(at[kOverlap]);
   calibration.bubble.value = std::exp(at[kBubble]);
+  calibration.launching.value = std::exp(at[kLaunching]);
 }
 
 TimeSlopes factors(const TimeSlopes& at) {
@@ -162,7 +170,7 @@ double TimeRow::model(const TimeSlopes& at) const {
   double moving = unclassed;
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) moving += of_class[k] * at[place(k)];
   return computation * at[kComputation] + moving * at[kCommunication] + overlap * at[kOverlap] + bubble * at[kBubble] +
-         constant + (is_step ? at[kFixed] : 0);
+         launching * at[kLaunching] + constant + (is_step ? at[kFixed] : 0);
 }
 
 TimeSlopes TimeRow::slope(const TimeSlopes& at) const {
@@ -176,6 +184,7 @@ TimeSlopes TimeRow::slope(const TimeSlopes& at) const {
   }
   slopes[kOverlap] = overlap * at[kOverlap];
   slopes[kBubble] = bubble * at[kBubble];
+  slopes[kLaunching] = launching * at[kLaunching];
   return slopes;
 }
 

@@ -14,6 +14,7 @@ inline constexpr std::size_t kCommunication = 1;
 inline constexpr std::size_t kFixed = 2;  // the one that is no logarithm
 inline constexpr std::size_t kOverlap = 3 + kCommunicationClasses;
 inline constexpr std::size_t kBubble = kOverlap + 1;
+inline constexpr std::size_t kLaunching = kBubble + 1;
 
 [[nodiscard]] constexpr std::size_t place(std::size_t of_class) {
   return 3 + of_class;
@@ -45,6 +46,7 @@ struct TimeRow {
   std::array<double, kCommunicationClasses> of_class{};  // less than 0 where a wait shrinks as others grow
   double overlap = 0;
   double bubble = 0;
+  double launching = 0;
   double constant = 0;
   double measured = 0;
   double noise = 0;

@@ -21,7 +21,7 @@ constexpr unsigned long long mask(std::initializer_list<std::size_t> parameters)
 }
 
 // What may be applied at once, the plainer first. Two that are wrong against each other are seen together alone.
-const std::array<Applied, 12> kSteps{
+const std::array<Applied, 14> kSteps{
     mask({kComputation}),
     mask({kCommunication}),
     mask({kComputation, kCommunication}),
@@ -33,10 +33,12 @@ const std::array<Applied, 12> kSteps{
     mask({kOverlap}),
     mask({kBubble}),
     mask({kFixed}),
+    mask({kLaunching}),
+    mask({kComputation, kLaunching}),
     mask({kComputation, kCommunication, kFixed, kCollectives, kGradients, kTransfers})};
 
-constexpr std::array<std::size_t, kTimeParameters> kPrunedFirst{kBubble,      kOverlap,   kFixed,     kCommunication,
-                                                                kCollectives, kTransfers, kGradients, kComputation};
+constexpr std::array<std::size_t, kTimeParameters> kPrunedFirst{
+    kBubble, kOverlap, kFixed, kCommunication, kCollectives, kTransfers, kGradients, kLaunching, kComputation};
 
 // Of observations that are left out: of their steps, and of what their stages waited for, as shares of the step, where
 // that was told.

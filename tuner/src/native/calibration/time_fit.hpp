@@ -2,7 +2,7 @@
 
 // Maximum a posteriori by Gauss and Newton, of those parameters of time that are applied. A step is modelled as
 //   measured = e^a * computation share + e^b * sum over classes c of e^u_c * share of c + fixed share + g
-//              + e^o * overlap share + e^w * bubble share + noise,
+//              + e^o * overlap share + e^w * bubble share + e^l * launch share + noise,
 // with normal priors; noise is the measurement's own and a relative residual, itself shrunk towards its prior. The
 // shares are the prediction's: what the step would scale with. What a stage waited for (term_rows.hpp) is modelled
 // alike. Pure.

@@ -447,6 +447,7 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   tables->cluster = cluster;
   tables->links = LinkCosts(cluster, costs, options.allow_estimates);
   tables->overlaps = OverlapCosts(costs);
+  tables->launches = LaunchCosts(model, costs);
   number_groups(model, *tables);
   find_runs(model, *tables);
   const std::vector<ChosenCost> chosen = choose_costs(costs);

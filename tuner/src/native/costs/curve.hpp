@@ -47,6 +47,8 @@ class Curve {
   // A time of so many bytes on the wire. Outside of the points the line through the two nearest, which is a latency and
   // a bandwidth; of one point, in proportion. The error reaches what the other way would say. REQUIRES: !empty().
   [[nodiscard]] Value of_bytes(std::int64_t x) const;
+  // The place of the point nearest to x. REQUIRES: !empty().
+  [[nodiscard]] std::int64_t nearest_point(std::int64_t x) const { return closest(x).x; }
   // The only point's place, else 0.
   [[nodiscard]] std::int64_t only_point() const { return points_.size() == 1 ? points_.front().x : 0; }
 

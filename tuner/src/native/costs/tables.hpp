@@ -11,6 +11,7 @@
 
 #include <tuple>
 
+#include "native/costs/launch_costs.hpp"
 #include "native/costs/overlap_costs.hpp"
 #include "tuner/cost_table.hpp"
 
@@ -52,6 +53,7 @@ struct CostTable::Tables {
   Cluster cluster;
   LinkCosts links;
   OverlapCosts overlaps;
+  LaunchCosts launches;
 
   // Operators of equal cost_key, parameters and sizes are one group.
   std::vector<std::int32_t> group_of;          // operator to group

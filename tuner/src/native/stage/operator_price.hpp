@@ -41,6 +41,7 @@ struct OperatorPrice {
   double copies = 0;  // of that, over the copies of sharded states
   double after = 0;   // of parameters, after the optimizer
   double optimizer = 0;
+  Launches launches;  // of the host
   // Bytes on a rank.
   double stored = 0;
   double working = 0;

@@ -332,6 +332,20 @@ void add_pass_waits(const Calibration& calibration, const StageInputs& stage, co
   times.sync_end += wait;
 }
 
+void add_launches(const Calibration& calibration, const StageInputs& part, int parts, const RecomputeFlags& recompute,
+                  StageTimes& times) {
+  const double factor = calibration.launching.value;
+  for (std::size_t i = 0; i < part.prices.size(); ++i) {
+    const Launches& of = part.prices[i]->launches;
+    if (of.both() + of.update <= 0) continue;
+    times.launches.add(of, parts * factor, factor);
+    if (recompute[static_cast<std::size_t>(part.operators.begin) + i] == 0) continue;
+    times.launches.backward += parts * factor * of.forward;
+    if (of.both() > 0) times.launches.error += parts * factor * of.error * of.forward / of.both();
+  }
+  times.optimizer = std::max(times.optimizer, times.launches.update);
+}
+
 void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs) {
   Resolver(tables, shape, catalog, inputs).run();
 }
@@ -354,6 +368,7 @@ StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs
   times.recompute *= calibration.computation.value;
   times.optimizer *= calibration.computation.value;
   times.gather_after *= calibration.moving(CommunicationClass::kGradients);
+  add_launches(calibration, inputs, 1, recompute, times);
   times.last_backward = times.backward_pass();
   const bool changes = !inputs.change_forward.empty();
   if (inputs.gathers || changes) times.forward_wait = forward_pass(calibration, inputs, overlap) - times.forward;

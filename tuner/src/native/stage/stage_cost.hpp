@@ -69,6 +69,7 @@ struct StageTimes {
   double sync_end = 0;       // from the begin of the last backward; 0 without synchronization
   double optimizer = 0;
   double gather_after = 0;  // of parameters, after the optimizer: all, or what delays the next step's forward
+  Launches launches;        // of the host, of one microbatch; recompute is in the backward pass
   ReplicaSpread spread;     // where replicas synchronize once a step; 0 where they do more often
 
   [[nodiscard]] double forward_pass() const { return forward + forward_wait; }
@@ -99,6 +100,11 @@ struct StageBytes {
 // spread to `times`. `parts` of a microbatch, with the prices of `part`, are computed one after the other.
 void add_pass_waits(const Calibration& calibration, const StageInputs& stage, const StageInputs& part, int parts,
                     const RecomputeFlags& recompute, StageTimes& times);
+
+// What the host issues of a stage: `parts` of a microbatch one after the other, with the prices of `part`. The
+// optimizer waits for all gradients, and the host with it: it takes the longer of issuing it and of what it computes.
+void add_launches(const Calibration& calibration, const StageInputs& part, int parts, const RecomputeFlags& recompute,
+                  StageTimes& times);
 
 // A missing cost counts as 0. `overlap`: what of the slowdowns is taken.
 [[nodiscard]] StageTimes stage_times(const Calibration& calibration, const StageInputs& inputs,

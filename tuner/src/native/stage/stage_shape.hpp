@@ -97,6 +97,7 @@ struct StageShape {
   result.communication = calibration.communication;
   result.classes = calibration.classes;
   result.overlap = calibration.overlap;
+  result.launching = calibration.launching;
   return result;
 }
 

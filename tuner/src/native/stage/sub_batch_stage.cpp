@@ -193,6 +193,7 @@ StageTimes SubBatchStage::times(const Calibration& calibration, const StageInput
   const std::size_t operators = whole.prices.size();
   times.optimizer = sum(whole, 0, operators, &OperatorPrice::optimizer) * calibration.computation.value;
   times.gather_after = sum(whole, 0, operators, &OperatorPrice::after) * moving;
+  add_launches(calibration, half, 2, recompute, times);
 
   const OverlapScale overlap = view.times(calibration.overlap.value);
   forward_rounds(blocks_, rounds_);

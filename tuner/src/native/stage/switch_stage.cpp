@@ -174,6 +174,7 @@ SwitchedStage SwitchStage::price(const SwitchableStage& stage, const Switches& s
   add_changes(stage.calibration, inputs, times);
   times.last_backward = times.backward_pass();
   times.optimizer = ms_of(step.runtime - simulator.passes());
+  add_launches(stage.calibration, inputs, 1, recompute, times);
   add_pass_waits(stage.calibration, inputs, inputs, 1, recompute, times);
   out.host_bytes = static_cast<double>(step.host + (inputs.in_flight - 1) * offloaded);
   out.bytes.states = static_cast<double>(resident);

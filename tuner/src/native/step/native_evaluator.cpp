@@ -53,6 +53,8 @@ void put_times(const StageTimes& times, StagePrice& price) {
   price.tail = times.tail();
   price.after = times.optimizer + times.gather_after;
   price.spread = times.spread;
+  price.forward_launch = times.launches.forward;
+  price.backward_launch = times.launches.backward;
 }
 
 double beyond(double bytes, double limit) {
@@ -243,7 +245,8 @@ const StagePrice& NativeEvaluator::stage(const Candidate& candidate, std::size_t
     answer_.communication += transfer(candidate, stage, first_device, candidate.microbatch);
   }
   const double microbatches = model().global_batch / candidate.microbatch;
-  const double each = answer_.forward + answer_.backward + answer_.recompute + answer_.communication;
+  const double device = answer_.forward + answer_.backward + answer_.recompute + answer_.communication;
+  const double each = std::max(device, answer_.forward_launch + answer_.backward_launch);
   answer_.step_ms = microbatches * each + answer_.sync + answer_.optimizer;
   return answer_;
 }
@@ -294,7 +297,9 @@ bool NativeEvaluator::pipeline_of(const Candidate& candidate, std::vector<Pipeli
                    price.last_backward,
                    price.tail,
                    0,
-                   price.after};
+                   price.after,
+                   price.forward_launch,
+                   price.backward_launch};
     spreads_[s] = price.spread;
     excess_bytes = std::max(excess_bytes, price.excess_bytes);
     if (s + 1 < stages) pipeline[s].transfer = transfer(candidate, s, first_device, candidate.microbatch);
@@ -310,8 +315,8 @@ bool NativeEvaluator::set_pipeline(const Candidate& candidate, Score& score) {
   return pipeline_of(candidate, pipeline_, score.excess_bytes) && set_ties(candidate) != Quality::kMissing;
 }
 
-double NativeEvaluator::half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
-                                     std::int32_t half) {
+const HalfPass& NativeEvaluator::half_pass(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
+                                           std::int32_t half) {
   put_key(of, {begin, places_.of(first_device, of.devices), half, kHalf}, key_);
   const auto found = halves_of_.find(key_);
   if (found != halves_of_.end()) return found->second;
@@ -320,8 +325,12 @@ double NativeEvaluator::half_forward(const CandidateStage& of, std::int32_t begi
   resolve(*tables_, shape_, catalog_, inputs_);
   set_flags({}, shape_.operators, flags_);
   const Calibration& calibration = calibration_on(first_device, of.devices);
-  const double ms = inputs_.complete ? stage_times(calibration, inputs_, flags_).forward_pass() : kNever;
-  return halves_of_.emplace(key_, ms).first->second;
+  HalfPass pass{kNever};
+  if (inputs_.complete) {
+    const StageTimes times = stage_times(calibration, inputs_, flags_);
+    pass = {times.forward_pass(), 0, times.launches.forward};
+  }
+  return halves_of_.emplace(key_, pass).first->second;
 }
 
 // Fills the halves; false where one of them is not priced.
@@ -331,7 +340,7 @@ bool NativeEvaluator::set_halves(const Candidate& candidate) {
   const std::int32_t half = candidate.microbatch / 2;
   std::int32_t first_device = 0;
   for (std::size_t s = 0; s < stages; ++s) {
-    halves_[s].forward = half_forward(candidate.stages[s], candidate.begin_of(s), first_device, half);
+    halves_[s] = half_pass(candidate.stages[s], candidate.begin_of(s), first_device, half);
     halves_[s].transfer = s + 1 < stages ? transfer(candidate, s, first_device, half) : 0;
     if (std::isinf(halves_[s].forward + halves_[s].transfer)) return false;
     first_device += candidate.stages[s].devices;

@@ -50,7 +50,7 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
   std::optional<CandidateStage> with_best_switches(CandidateStage of, std::int32_t begin, std::int32_t first_device,
                                                    std::int32_t microbatch, std::int32_t held);
   // A forward of such a stage with half of its microbatch, `half`; ms, infinite where a cost is missing.
-  double half_forward(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
+  const HalfPass& half_pass(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
   // Stages on as many devices and of equal place cost the same.
   [[nodiscard]] std::int32_t place_of(std::int32_t first_device, std::int32_t devices) {
     return places_.of(first_device, devices);
@@ -113,7 +113,7 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
   SwitchStage switch_stage_;
   std::unordered_map<LookupKey, StagePrice, LookupKeyHash> stages_;
   std::unordered_map<LookupKey, double, LookupKeyHash> transfers_;
-  std::unordered_map<LookupKey, double, LookupKeyHash> halves_of_;  // forwards of half a microbatch
+  std::unordered_map<LookupKey, HalfPass, LookupKeyHash> halves_of_;  // forwards of half a microbatch
   std::unordered_map<LookupKey, std::vector<double>, LookupKeyHash> sums_;
   std::unordered_map<LookupKey, std::vector<CandidateStage>, LookupKeyHash> proposals_;
   std::function<bool()> stop_;

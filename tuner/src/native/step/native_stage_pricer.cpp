@@ -161,7 +161,8 @@ class NativeStagePricer final : public StagePricer {
   }
 
   [[nodiscard]] double round_ms(const StagePrice& price) const {
-    const double each = price.forward + price.backward + price.recompute + price.communication;
+    const double device = price.forward + price.backward + price.recompute + price.communication;
+    const double each = std::max(device, price.forward_launch + price.backward_launch);
     return each + (std::max(0.0, price.sync) + price.optimizer) / rounds_;
   }
 

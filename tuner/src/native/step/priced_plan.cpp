@@ -165,7 +165,7 @@ class Pricing {
       const StageTimes times =
           stage_times(priced_.on_devices(calibration_, s), priced_.half_inputs[s], priced_.recompute);
       const double transfer = s + 1 < stages ? transfer_value(s, plan_.microbatch / 2).mean : 0;
-      priced_.halves.push_back({times.forward_pass(), transfer});
+      priced_.halves.push_back({times.forward_pass(), transfer, times.launches.forward});
     }
   }
 
@@ -298,7 +298,9 @@ PipelineStage pipeline_stage(const StageTimes& times) {
           times.last_backward,
           times.tail(),
           0,
-          times.optimizer + times.gather_after};
+          times.optimizer + times.gather_after,
+          times.launches.forward,
+          times.launches.backward};
 }
 
 double memory_limit(const Cluster& cluster, const std::vector<std::int32_t>& node_of, const std::int32_t* devices,

@@ -85,7 +85,8 @@ void set_memory(const StageBytes& bytes, StagePrediction& stage);
 // stands, and so does what a step takes longer for its transfers. A step of one stage has no bubble. Pure.
 struct BusiestSeat {
   std::int32_t seat = 0;
-  double ms = 0;  // of a step
+  double ms = 0;          // of a step
+  double issuing_ms = 0;  // of that, its host's, where that is busier than its devices
 };
 
 // Stage s runs on seat s mod `seats`: its own, but in the interleaved schedule.
@@ -94,10 +95,16 @@ struct BusiestSeat {
   BusiestSeat busiest;
   for (std::int32_t seat = 0; seat < seats; ++seat) {
     double ms = 0;
+    double issuing = 0;
+    double after = 0;  // the last backward
     for (std::size_t s = static_cast<std::size_t>(seat); s < stages.size(); s += static_cast<std::size_t>(seats)) {
       ms += microbatches * stages[s].forward + (microbatches - 1) * stages[s].backward + stages[s].tail;
+      issuing += microbatches * (stages[s].forward_launch + stages[s].backward_launch);
+      after += stages[s].tail - stages[s].last_backward;
     }
-    if (ms > busiest.ms) busiest = {seat, ms};
+    const bool issues = issuing > 0 && issuing + after > ms;
+    if (issues) ms = issuing + after;
+    if (ms > busiest.ms) busiest = {seat, ms, issues ? issuing : 0};
   }
   return busiest;
 }

@@ -26,6 +26,18 @@ struct Recorder {
     step.backward_begin[at] = std::max(ready, arrival);
     step.backward_waited[at] = waited(s, s, ready, arrival);
   }
+  void held_up(std::int32_t s, std::int32_t k, PassKind pass, HeldUp how, double begin) {
+    const std::size_t at = pass == PassKind::kSecondHalf ? step.at_half(s, k) : step.at(s, k);
+    auto& begins = pass == PassKind::kBackward     ? step.backward_begin
+                   : pass == PassKind::kSecondHalf ? step.second_begin
+                                                   : step.forward_begin;
+    auto& held = pass == PassKind::kBackward     ? step.backward_held
+                 : pass == PassKind::kSecondHalf ? step.second_held
+                                                 : step.forward_held;
+    begins[at] = begin;
+    held.resize(begins.size());
+    held[at] = static_cast<std::uint8_t>(how);
+  }
 
  private:
   std::uint8_t waited(std::int32_t s, std::int32_t boundary, double ready, double arrival) {
@@ -35,6 +47,10 @@ struct Recorder {
     return 1;
   }
 };
+
+HeldUp held_up_of(const std::vector<std::uint8_t>& held, std::size_t at) {
+  return held.empty() ? HeldUp::kNot : static_cast<HeldUp>(held[at]);
+}
 
 // Walks back from the end over what each action waited for.
 class CountingWalk {
@@ -48,7 +64,10 @@ class CountingWalk {
     turn_to(false);
     bool first = true;
     while (microbatch_ >= 0) {
-      if (!first) count();
+      const HeldUp held = held_up();
+      if (held == HeldUp::kAtEnd) path_.end_issued = first;
+      if (!first && held != HeldUp::kAtEnd) count();
+      if (held != HeldUp::kNot) return end_at_host(held);
       first = false;
       retreat();
     }
@@ -56,6 +75,26 @@ class CountingWalk {
 
  private:
   enum class Half : std::uint8_t { kNone, kFirst, kSecond };
+
+  [[nodiscard]] HeldUp held_up() const {
+    if (half_ == Half::kSecond) return held_up_of(step_.second_held, step_.at_half(stage_, microbatch_));
+    return held_up_of(forward_ ? step_.forward_held : step_.backward_held, step_.at(stage_, microbatch_));
+  }
+
+  // A host waits for nobody: all before is its own.
+  void end_at_host(HeldUp held) {
+    const std::vector<double>& begins = forward_ ? step_.forward_begin : step_.backward_begin;
+    const double begin = half_ == Half::kSecond ? step_.second_begin[step_.at_half(stage_, microbatch_)]
+                                                : begins[step_.at(stage_, microbatch_)];
+    path_.issuing[stage_] += begin + (held == HeldUp::kAtEnd ? length() : 0);
+  }
+
+  [[nodiscard]] double length() const {
+    const PipelineStage& of = priced_.pipeline[stage_];
+    if (half_ != Half::kNone) return priced_.halves[stage_].forward;
+    if (forward_) return of.forward;
+    return microbatch_ == step_.microbatches - 1 ? of.last_backward : of.backward;
+  }
 
   // To a forward or backward of the microbatch that the walk is at: of one in halves, the end of it.
   void turn_to(bool forward) {
@@ -264,8 +303,15 @@ class GraphRecorder {
 
 // The end stage's last backward is part of its tail.
 void count_path(const RecordedStep& step, CriticalPath& path) {
-  for (std::size_t i = 1; i < step.path.size(); ++i) {
+  for (std::size_t i = 0; i < step.path.size(); ++i) {
     const StepNode& node = step.path[i];
+    const bool issued = node.held_up == HeldUp::kAtEnd;
+    if (node.held_up != HeldUp::kNot) {
+      const double before = i + 1 < step.path.size() ? step.path[i + 1].end : 0;
+      path.issuing[node.stage] += std::max(0.0, (issued ? node.end : node.begin) - before);
+    }
+    if (i == 0) path.end_issued = issued;
+    if (i == 0 || issued) continue;
     switch (node.kind) {
       case StepNode::Kind::kForward:
         ++path.forwards[node.stage];
@@ -340,7 +386,9 @@ class PictureWalk {
 
   void retreat() {
     const std::size_t at = step_.at(stage_, microbatch_);
-    if (forward_ && step_.forward_waited[at] != 0) {
+    if (held_up_of(forward_ ? step_.forward_held : step_.backward_held, at) != HeldUp::kNot) {
+      microbatch_ = -1;  // its host decides, which waits for nobody
+    } else if (forward_ && step_.forward_waited[at] != 0) {
       --stage_;
     } else if (!forward_ && (step_.backward_waited[at] != 0 || just_in_time())) {
       ++stage_;
@@ -445,6 +493,7 @@ CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step) {
                              &path.half_forwards, &path.half_transfers}) {
     counts->assign(stages, 0);
   }
+  path.issuing.assign(stages, 0);
   path.last_stage = step.last_stage;
   path.end_stage = step.source[step.last_stage];
   if (priced.by_graph()) {

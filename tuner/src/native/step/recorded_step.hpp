@@ -15,6 +15,8 @@ struct RecordedStep {
   std::vector<double> backward_begin;
   std::vector<std::uint8_t> forward_waited;  // 1: the input arrived after the stage was free
   std::vector<std::uint8_t> backward_waited;
+  // By pass, where its host held it up: HeldUp; empty where none did.
+  std::vector<std::uint8_t> forward_held, second_held, backward_held;
   std::vector<double> exposed;       // by stage: waiting for data on the wire, over the step
   std::vector<double> received;      // by stage: waiting for its inputs, over the step
   std::vector<double> synchronized;  // by stage: when its optimizer may start, tied parameters reduced
@@ -54,6 +56,10 @@ struct CriticalPath {
   std::vector<std::int32_t> last_backwards;       // 0 or 1; the end stage's is part of its tail and not counted
   std::vector<std::int32_t> transfers;            // from the stage to the next, or back
   std::vector<std::int32_t> half_forwards, half_transfers;
+  // What the path has of hosts that issue passes, by stage, ms. Where the end stage's last backward ended when its host
+  // had issued it, that backward is none of the path.
+  std::vector<double> issuing;
+  bool end_issued = false;
 };
 
 [[nodiscard]] CriticalPath critical_path(const PricedPlan& priced, const RecordedStep& step);

@@ -42,7 +42,9 @@ double on_path(const Slopes& slopes, const Calibration& slower, const PricedPlan
                std::size_t s, const OverlapScale& overlap = {}) {
   double ms = path.forwards[s] * slopes.forward + path.backwards[s] * slopes.backward +
               path.last_backwards[s] * slopes.last_backward;
-  if (path.end_stage == static_cast<std::int32_t>(s)) ms += slopes.tail - slopes.after;
+  if (path.end_stage == static_cast<std::int32_t>(s)) {
+    ms += slopes.tail - slopes.after - (path.end_issued ? slopes.last_backward : 0);
+  }
   if (path.last_stage == static_cast<std::int32_t>(s)) ms += slopes.after;
   if (path.half_forwards[s] > 0) ms += path.half_forwards[s] * half_slope_of(slower, priced, s, overlap);
   return ms;
@@ -51,6 +53,7 @@ double on_path(const Slopes& slopes, const Calibration& slower, const PricedPlan
 // The same of the busiest stage.
 double on_busiest(const Slopes& slopes, const PricedPlan& priced, const BusiestSeat& busiest, std::size_t s) {
   if (static_cast<std::int32_t>(s) % priced.seats != busiest.seat) return 0;
+  if (busiest.issuing_ms > 0) return slopes.tail - slopes.last_backward;
   return priced.microbatches * slopes.forward + (priced.microbatches - 1) * slopes.backward + slopes.tail;
 }
 
@@ -90,6 +93,10 @@ void add_stage(const Calibration& calibration, const PricedPlan& priced, const C
   slower = calibration;
   slower.overlap.value *= 1 + kSlopeStep;
   shares.overlap_ms += std::max(0.0, in_step(slower, priced, path, bubble, s));
+}
+
+double issuing_ms(const CriticalPath& path) {
+  return std::accumulate(path.issuing.begin(), path.issuing.end(), 0.0);
 }
 
 // A reduction of tied parameters that stands on the path.
@@ -188,7 +195,7 @@ void for_each_operator(const CostTable::Tables& tables, const StageShape& shape,
 
 void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibration, const PricedPlan& priced,
                       const CriticalPath& path, std::size_t s, ErrorSum& errors) {
-  const bool ends = path.end_stage == static_cast<std::int32_t>(s);
+  const bool ends = path.end_stage == static_cast<std::int32_t>(s) && !path.end_issued;
   const double backwards = path.backwards[s] + path.last_backwards[s] + (ends ? 1 : 0);
   const double factor = calibration.computation.value;
   if (path.half_forwards[s] > 0) {
@@ -205,6 +212,16 @@ void add_stage_errors(const CostTable::Tables& tables, const Calibration& calibr
     errors.add(table, group, true, of.backward, times * backwards * factor);
   };
   for_each_operator(tables, priced.sub_batches ? priced.half_shapes[s] : priced.shapes[s], add);
+}
+
+// A host that is slower than was measured is slower for all that it issues.
+void add_issuing_errors(const PricedPlan& priced, const CriticalPath& path, ErrorSum& errors) {
+  double error = 0;
+  for (std::size_t s = 0; s < path.issuing.size(); ++s) {
+    const Launches& all = priced.times[s].launches;
+    if (all.both() > 0) error += path.issuing[s] * all.error / all.both();
+  }
+  errors.add_alone(error);
 }
 
 void add_update_errors(const CostTable::Tables& tables, const Calibration& calibration, const StageInputs& inputs,
@@ -292,6 +309,12 @@ Shares critical_shares(const Calibration& calibration, const PricedPlan& priced,
   }
   shares.communication_ms = std::clamp(shares.communication_ms, 0.0, shares.step_ms);
   shares.computation_ms = shares.step_ms - shares.communication_ms;
+  shares.issuing_ms = issuing_ms(path);
+  const StageTimes& last = priced.times[path.last_stage];
+  if (last.launches.update > 0 && last.launches.update >= last.optimizer) shares.issuing_ms += last.optimizer;
+  if (bubble.stretch != 0) shares.issuing_ms += bubble.stretch * (issuing_ms(bubble.path) - bubble.busiest.issuing_ms);
+  shares.issuing_ms = std::clamp(shares.issuing_ms, 0.0, shares.computation_ms);
+  shares.computation_ms -= shares.issuing_ms;
   return shares;
 }
 
@@ -318,6 +341,7 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
       errors.add_alone(on_path(slopes_of(calibration, priced, s, larger), calibration, priced, path, s, larger));
     }
   }
+  add_issuing_errors(priced, path, errors);
   const auto end = static_cast<std::size_t>(path.end_stage);
   errors.add_alone(priced.times[end].exposed_sync() * relative_error(priced.inputs[end]));
   add_update_errors(tables, calibration, priced.inputs[end], errors);
@@ -325,7 +349,7 @@ double step_sigma(const CostTable::Tables& tables, const Calibration& calibratio
   errors.add_alone(calibration.residual_sigma * iteration_ms);
   const TimeSlopes slopes{shares.computation_ms,       shares.communication_ms,   1,
                           shares.by_class.collectives, shares.by_class.gradients, shares.by_class.transfers,
-                          shares.overlap_ms,           shares.bubble_ms};
+                          shares.overlap_ms,           shares.bubble_ms,          shares.issuing_ms};
   return std::sqrt(errors.variance() + std::max(0.0, covariance(calibration, slopes, slopes)));
 }
 

@@ -7,11 +7,13 @@
 
 namespace trimtab::tuner {
 
-// What of the step is computing and what is communicating; their sum is the step's time. All are the exact derivatives
-// of the step's time by the logarithm of the term's factor. Copies to and from hosts are communication of no class.
+// What of the step is computing, communicating and hosts' issuing; their sum is the step's time. All are the exact
+// derivatives of the step's time by the logarithm of the term's factor. Copies to and from hosts are communication of
+// no class.
 struct Shares {
   double computation_ms = 0;
   double communication_ms = 0;
+  double issuing_ms = 0;
   CommunicationShares by_class;  // of communication
   double overlap_ms = 0;         // of slowdowns beyond 1
   double bubble_ms = 0;          // of the busiest stage

@@ -32,7 +32,8 @@ bool no_slower(const StagePrice& a, const StagePrice& b) {
   return a.forward + a.forward_wait <= b.forward + b.forward_wait &&
          a.backward + a.recompute + a.backward_wait <= b.backward + b.recompute + b.backward_wait &&
          a.communication <= b.communication && a.last_backward <= b.last_backward && a.tail <= b.tail &&
-         a.after <= b.after && a.tail - a.after <= b.tail - b.after && a.step_ms <= b.step_ms;
+         a.after <= b.after && a.tail - a.after <= b.tail - b.after && a.step_ms <= b.step_ms &&
+         a.forward_launch <= b.forward_launch && a.backward_launch <= b.backward_launch;
 }
 
 // One way to run a stage.
