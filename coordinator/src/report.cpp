@@ -18,6 +18,17 @@ std::optional<api::Terms> terms_of(const std::vector<StepTerms>& terms, std::siz
   return api::Terms{terms[stage]};
 }
 
+std::optional<api::Terms> measured_terms_of(const Trial& trial, std::size_t stage) {
+  std::optional<api::Terms> terms = terms_of(trial.measured_terms, stage);
+  if (!terms || stage >= trial.measured_parts.size()) return terms;
+  const TermParts& parts = trial.measured_parts[stage];
+  terms->own_ms = parts.own_ms;
+  terms->bubble_ms = parts.bubble_ms;
+  terms->launch_bound_ms = parts.launch_bound_ms;
+  terms->data_ms = parts.data_ms;
+  return terms;
+}
+
 // Parts that are not known are 0.
 double told(double ms) {
   return std::max(0.0, ms);
@@ -217,7 +228,7 @@ std::string report_json(const TuningState& state, const std::string& timelines_j
 std::vector<api::TrialStage> trial_stages(const Trial& trial) {
   std::vector<api::TrialStage> stages(std::max(trial.predicted_terms.size(), trial.measured_terms.size()));
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    stages[s] = {terms_of(trial.predicted_terms, s), terms_of(trial.measured_terms, s)};
+    stages[s] = {terms_of(trial.predicted_terms, s), measured_terms_of(trial, s)};
   }
   return stages;
 }

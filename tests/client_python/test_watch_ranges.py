@@ -29,8 +29,8 @@ for x, y in DataLoader(samples({steps} * 4), batch_size=4):
     loss_of(model(x), y).backward()
     optimizer.step()
 log = Recorded.log
-last = max(place for place, name in enumerate(log[:-1]) if name == "step")
-print(json.dumps([log[last:-1], Recorded.broken, Recorded.depth]))
+*_, last, end = (place for place, name in enumerate(log) if name == "step")  # after the end the loader is asked once more
+print(json.dumps([log[last:end], Recorded.broken, Recorded.depth]))
 """
 
 
@@ -44,11 +44,11 @@ class Ranges(WatchedJobTest):
 
     def test_layers_whose_passes_are_long_are_ranges(self):
         self.assertEqual(self.ranges(0.05, 2, 9), [
-            "step", ">op/Sequential/forward", ">>op/0.0/forward", ">>op/0.1/forward",
+            "step", ">data", ">op/Sequential/forward", ">>op/0.0/forward", ">>op/0.1/forward",
             ">op/model/backward", ">>op/0.1/backward", ">>op/0.0/backward", ">optimizer"])
 
     def test_layers_whose_passes_are_short_are_none_after_some_steps(self):
-        self.assertEqual(self.ranges(0.0, 60, 12), ["step", ">op/Sequential/forward", ">op/model/backward", ">optimizer"])
+        self.assertEqual(self.ranges(0.0, 60, 12), ["step", ">data", ">op/Sequential/forward", ">op/model/backward", ">optimizer"])
 
 
 if __name__ == "__main__":

@@ -146,6 +146,23 @@ TEST_CASE("what an overhead record owns is freed from 13.0 on, and only there") 
   CHECK(Decoding(library_of(Release::k12_0)).decode(old).records == 1);
 }
 
+namespace {
+
+cupti::ApiActivity call_of(std::uint32_t callback, std::uint32_t correlation, std::uint64_t start, std::uint64_t end) {
+  return {cupti::kKindRuntime, callback, start, end, 1, 2, correlation, 0};
+}
+
+cupti::ExternalCorrelationActivity id_of(std::uint64_t range, std::uint32_t correlation) {
+  cupti::ExternalCorrelationActivity id{};
+  id.kind = cupti::kKindExternalCorrelation;
+  id.external_kind = cupti::kExternalCustom2;
+  id.external_id = range;
+  id.correlation = correlation;
+  return id;
+}
+
+}  // namespace
+
 TEST_CASE("what we have not switched on is foreign") {
   const auto push = [](int, std::uint64_t) { return 0; };
   for (const bool correlates : {false, true}) {
@@ -161,7 +178,7 @@ TEST_CASE("what we have not switched on is foreign") {
     buffer.add(id);
     id.external_kind = 3;
     buffer.add(id);
-    buffer.add(cupti::ApiActivity{cupti::kKindRuntime, 211}).add(cupti::ApiActivity{cupti::kKindRuntime, 17});
+    buffer.add(call_of(211, 0, 0, 0)).add(call_of(17, 0, 0, 0));
     const cupti::Decoded decoded = decoding.decode(buffer);
     CHECK(decoded.foreign == (correlates ? 2 : 3));
     const auto records = decoding.take();
@@ -170,6 +187,45 @@ TEST_CASE("what we have not switched on is foreign") {
     CHECK(records[0].payload == 42);
     CHECK(records[0].domain_value == 11);
   }
+}
+
+TEST_CASE("a launch says in which range and when, and a wait for the device when") {
+  constexpr std::uint32_t kLaunchKernel = 211;
+  constexpr std::uint32_t kDeviceSynchronize = 165;
+  cupti::Library library = library_of(Release::k13_0);
+  library.push_external_id = [](int, std::uint64_t) { return 0; };
+  Decoding decoding(library);
+  ActivityBuffer buffer(Release::k13_0);
+  buffer.add(id_of(11, 42)).add(call_of(kLaunchKernel, 42, 100, 103));  // one record
+  buffer.add(call_of(kLaunchKernel, 43, 110, 114));                     // in no range
+  buffer.add(id_of(12, 44)).add(call_of(kDeviceSynchronize, 44, 120, 190));
+  buffer.add(id_of(13, 45)).add(kernel("k", 105, 109)).add(call_of(kLaunchKernel, 45, 200, 204));  // another thread's
+  buffer.add(id_of(14, 46)).add(call_of(kLaunchKernel, 46, 0, 0));
+  buffer.add(call_of(kLaunchKernel, 47, 0, 0));  // says nothing
+  buffer.add(id_of(15, 48));
+  const cupti::Decoded decoded = decoding.decode(buffer);
+  CHECK(decoded.foreign == 0);
+  CHECK(decoded.lost_stamps == 0);
+  const auto records = decoding.take();
+  REQUIRE(records.size() == 8);
+  const auto is_launch = [&](std::size_t i, std::int64_t correlation, std::uint32_t range, std::uint64_t end_ns) {
+    CHECK(records[i].kind == record::kLaunch);
+    CHECK(records[i].payload == correlation);
+    CHECK(records[i].domain_value == range);
+    CHECK(records[i].end_ns == end_ns);
+  };
+  is_launch(0, 42, 11, 103);
+  CHECK(records[0].begin_ns == 100);
+  is_launch(1, 43, 0, 114);
+  CHECK(records[2].kind == record::kWait);
+  CHECK(records[2].domain_value == 44);
+  CHECK(records[2].begin_ns == 120);
+  CHECK(records[2].end_ns == 190);
+  is_launch(3, 45, 13, 0);
+  CHECK(records[4].kind == record::kKernel);
+  is_launch(5, 45, 0, 204);
+  is_launch(6, 46, 14, 0);
+  is_launch(7, 48, 15, 0);
 }
 
 TEST_CASE("a buffer that breaks off is decoded up to there") {

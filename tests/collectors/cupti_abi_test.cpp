@@ -75,6 +75,9 @@ SAME(ExternalCorrelationActivity, external_kind, CUpti_ActivityExternalCorrelati
 SAME(ExternalCorrelationActivity, external_id, CUpti_ActivityExternalCorrelation, externalId);
 SAME(ExternalCorrelationActivity, correlation, CUpti_ActivityExternalCorrelation, correlationId);
 SAME(ApiActivity, callback, CUpti_ActivityAPI, cbid);
+SAME(ApiActivity, start, CUpti_ActivityAPI, start);
+SAME(ApiActivity, end, CUpti_ActivityAPI, end);
+SAME(ApiActivity, correlation, CUpti_ActivityAPI, correlationId);
 
 static_assert(int{abi::kKindMemcpy} == int{CUPTI_ACTIVITY_KIND_MEMCPY});
 static_assert(int{abi::kKindMemset} == int{CUPTI_ACTIVITY_KIND_MEMSET});
@@ -104,6 +107,22 @@ static_assert(int{abi::kOverheadUvmInit} == int{CUPTI_ACTIVITY_OVERHEAD_UVM_ACTI
 #endif
 
 static_assert(std::is_same_v<abi::BufferRequested, CUpti_BuffersCallbackRequestFunc>);
+
+TEST_CASE("the waiting calls are those that return when the device is done") {
+  const std::set<std::uint32_t> runtime(std::begin(abi::kRuntimeWaits), std::end(abi::kRuntimeWaits));
+  for (const int call :
+       {CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
+        CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
+        CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020}) {
+    CHECK(runtime.contains(static_cast<std::uint32_t>(call)));
+  }
+  const std::set<std::uint32_t> driver(std::begin(abi::kDriverWaits), std::end(abi::kDriverWaits));
+  for (const int call :
+       {CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize,
+        CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz, CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize}) {
+    CHECK(driver.contains(static_cast<std::uint32_t>(call)));
+  }
+}
 
 TEST_CASE("the launching calls are those that put work on a device") {
   const std::set<std::uint32_t> runtime(std::begin(abi::kRuntimeLaunches), std::end(abi::kRuntimeLaunches));

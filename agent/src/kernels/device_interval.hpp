@@ -23,6 +23,7 @@ struct DeviceInterval {
   Activity activity = Activity::kComputation;
   KernelClass kernel_class = KernelClass::kOther;  // of a computation
   std::uint16_t device = 0;                        // CUDA's number of it in the process
+  std::uint32_t correlation = 0;                   // of its launch; 0 = not known
 
   [[nodiscard]] bool shares_device(const DeviceInterval& other) const {
     return device == other.device || device == kAnyDevice || other.device == kAnyDevice;

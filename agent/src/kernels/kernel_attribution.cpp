@@ -8,6 +8,11 @@ namespace {
 
 constexpr std::size_t kMostThreads = 256;
 constexpr std::size_t kMostOrphans = 4096;  // of a thread
+constexpr std::uint64_t kTickNs = 64;
+
+std::uint32_t ticks_of(std::uint64_t ns) {
+  return ns == 0 ? 0 : std::max(static_cast<std::uint32_t>(ns / kTickNs), 1U);
+}
 
 }  // namespace
 
@@ -30,19 +35,35 @@ void KernelAttribution::forget() {
   newest_ns_ = 0;
 }
 
-void KernelAttribution::add_launch(std::uint32_t correlation, std::uint32_t range) {
+void KernelAttribution::add_launch(std::uint32_t correlation, std::uint32_t range, std::uint64_t begin_ns,
+                                   std::uint64_t end_ns) {
   make_tables();
   Launch& launch = launches_[correlation & (options_.launches - 1)];
+  // A call that another call made, both recorded: the outer one comes last.
+  const bool again = launch.known && launch.correlation == correlation && range == 0 && begin_ns != 0;
+  if (again) {
+    launch.ticks = ticks_of(end_ns);
+    return;
+  }
   KernelWork* work = work_of(range);
   const bool awaited = launch.known && !launch.matched && work_of(launch.range) != nullptr;
   if (awaited && work == nullptr) return;  // what nobody waits for takes no place from what somebody does
   if (awaited) ++counters_.evicted;
-  launch = {correlation, range, true, false};
+  launch = {correlation, range, ticks_of(end_ns), true, false};
   if (work != nullptr) ++work->launches;
   Waiting& waiting = waiting_[correlation & (options_.kernels - 1)];
   if (waiting.work.kernels == 0 || waiting.correlation != correlation) return;
   apply(launch, waiting.work);
   waiting = {};
+}
+
+void KernelAttribution::no_launch(std::uint32_t correlation) {
+  if (launches_.empty()) return;
+  Launch& launch = launches_[correlation & (options_.launches - 1)];
+  if (!launch.known || launch.correlation != correlation || launch.matched) return;
+  KernelWork* work = work_of(launch.range);
+  if (work != nullptr && work->launches > 0) --work->launches;
+  launch = {};
 }
 
 void KernelAttribution::add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns) {
@@ -68,6 +89,19 @@ void KernelAttribution::apply(Launch& launch, const KernelWork& work) {
   total->merge(work);
   if (!launch.matched) ++total->matched;
   launch.matched = true;
+}
+
+std::optional<KernelAttribution::LaunchSeen> KernelAttribution::launch_of(std::uint32_t correlation,
+                                                                          std::uint64_t begin_ns) const {
+  if (launches_.empty() || correlation == 0) return std::nullopt;
+  const Launch& launch = launches_[correlation & (options_.launches - 1)];
+  if (!launch.known || launch.correlation != correlation) return std::nullopt;
+  LaunchSeen seen{launch.range};
+  // The call may have ended shortly after what it asked for began.
+  const auto after = static_cast<std::int32_t>(launch.ticks - ticks_of(begin_ns));
+  if (launch.ticks != 0)
+    seen.end_ns = begin_ns + static_cast<std::uint64_t>(std::int64_t{after} * std::int64_t{kTickNs});
+  return seen;
 }
 
 // Nothing for a launch in no range, for a range that is not held, and for one whose pass was given out already.

@@ -120,7 +120,10 @@ class KernelAttribution final {
   explicit KernelAttribution(const LostWindows& lost, AttributionOptions options = {});
 
   void add_range(const RangeRecord& record);
-  void add_launch(std::uint32_t correlation, std::uint32_t range);
+  // `begin_ns`, `end_ns`: of the call; 0 = not known. The same launch may be told of twice.
+  void add_launch(std::uint32_t correlation, std::uint32_t range, std::uint64_t begin_ns = 0, std::uint64_t end_ns = 0);
+  // A call that was taken for a launch puts nothing on a device.
+  void no_launch(std::uint32_t correlation);
   void add_kernel(std::uint32_t correlation, std::uint64_t begin_ns, std::uint64_t end_ns);
 
   // Gives what is settled to `sink`, in the order in which the ranges ended; `all` = at the end, settled or not.
@@ -137,6 +140,12 @@ class KernelAttribution final {
   // says. Passes that go are counted as evicted.
   void forget();
   [[nodiscard]] const AttributionCounters& counters() const { return counters_; }
+  // Who asked for what ran from `begin_ns` on, and when.
+  struct LaunchSeen {
+    std::uint32_t range = 0;                             // 0 = in none, or in one that is not told
+    std::optional<std::uint64_t> end_ns = std::nullopt;  // of the call, to 64 ns
+  };
+  [[nodiscard]] std::optional<LaunchSeen> launch_of(std::uint32_t correlation, std::uint64_t begin_ns) const;
   // The id that a range was published under; 0 = it has none.
   [[nodiscard]] static std::uint32_t id_of(const RangeRecord& range) {
     return range.detail[0] | static_cast<std::uint32_t>(range.detail[1]) << 16U;
@@ -146,6 +155,7 @@ class KernelAttribution final {
   struct Launch {
     std::uint32_t correlation = 0;
     std::uint32_t range = 0;
+    std::uint32_t ticks = 0;  // when the call ended, its low bits: four minutes; 0 = not known
     bool known = false;
     bool matched = false;
   };

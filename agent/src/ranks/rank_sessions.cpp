@@ -282,6 +282,10 @@ void RankSessions::passed(Peer peer, const TimedStep& step) {
     terms.set_gradients_ns(step.terms->gradients_ns);
     terms.set_transfers_ns(step.terms->transfers_ns);
     terms.set_idle_ns(step.terms->idle_ns);
+    if (step.terms->own_ns) terms.set_own_ns(*step.terms->own_ns);
+    if (step.terms->bubble_ns) terms.set_bubble_ns(*step.terms->bubble_ns);
+    if (step.terms->launch_bound_ns) terms.set_launch_bound_ns(*step.terms->launch_bound_ns);
+    if (step.terms->data_ns) terms.set_data_ns(*step.terms->data_ns);
   }
   tell(found->second, std::move(event));
 }

@@ -23,6 +23,7 @@ constexpr std::uint32_t kIsCommunication = 1U << 31U;
 // Of the streams that kCollective records stand for.
 constexpr std::uint32_t kCollectiveStream = 1U << 31U;
 constexpr std::string_view kGraphName = "CUDA graph";
+constexpr std::string_view kSendReceive = "send_recv";
 
 std::uint32_t low_half(std::int64_t payload) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(payload) & 0xffffffffU);
@@ -50,7 +51,10 @@ void ActivityFold::add(const RangeRecord& record) {
     case record::kRangesLeftOut:
       return lost_.add(record.begin_ns, record.end_ns);
     case record::kLaunch:
-      return attribution_.add_launch(low_half(record.payload), record.domain_value);
+      return attribution_.add_launch(low_half(record.payload), record.domain_value, record.begin_ns, record.end_ns);
+    case record::kWait:
+      attribution_.no_launch(record.domain_value);
+      return sweep_.waits().add(HostWaits::For::kDevice, record.begin_ns, record.end_ns);
     case record::kWindow:
       device_seen();  // only a process with CUDA has one
       return lost_.add(record.begin_ns, record.end_ns);
@@ -66,7 +70,9 @@ void ActivityFold::device_seen() {
   if (std::exchange(on_device_, true)) return;
   late_ += order_.late();
   order_ = IntervalOrder(options_.device_settle_ns);
+  HostWaits waits = std::move(sweep_.waits());  // of before its records came
   sweep_ = {};
+  sweep_.waits() = std::move(waits);
   sweeping_ = false;
   latest_.clear();
   signatures_.clear();
@@ -80,6 +86,11 @@ void ActivityFold::device_seen() {
 void ActivityFold::add_range(const RangeRecord& record) {
   if ((record.flags & record::kUnterminated) != 0) return;
   attribution_.add_range(record);
+  ranges_.add(record);
+  if (record.range.kind == RangeName::Kind::kData) {
+    tells_data_ = true;
+    sweep_.waits().add(HostWaits::For::kData, record.begin_ns, record.end_ns);
+  }
   if (record.range.kind == RangeName::Kind::kStep) {
     annotated_ = true;
     ++steps_;
@@ -91,6 +102,7 @@ void ActivityFold::add_range(const RangeRecord& record) {
   if (record.range.kind == RangeName::Kind::kPlanChange) {
     // Whoever takes a pass gives it the key of the plan in force, and that is the new one now.
     attribution_.forget();
+    wires_.clear();
     return regression_.restart();
   }
   if (on_device_) return;
@@ -114,6 +126,7 @@ void ActivityFold::add_kernel(const RangeRecord& record) {
   const KernelSignature& known = signatures_.at(signature);
   DeviceInterval interval{record.begin_ns, record.end_ns, record.thread, signature};
   interval.device = record.depth;
+  interval.correlation = low_half(record.payload);
   interval.kernel_class = known.kernel_class;
   if (known.collective) {
     interval.activity = Activity::kCommunication;
@@ -132,6 +145,7 @@ void ActivityFold::add_copy(const RangeRecord& record) {
   attribution_.add_kernel(record.domain_value, record.begin_ns, record.end_ns);
   DeviceInterval interval{record.begin_ns, record.end_ns, record.thread, 0, Activity::kCopy};
   interval.device = record.depth;
+  interval.correlation = record.domain_value;
   put(interval);
 }
 
@@ -140,7 +154,9 @@ void ActivityFold::add_collective(const RangeRecord& record) {
   ++counters_.collectives;
   const std::uint32_t key = communications_.number_of(communication_key(record));
   if (collectives_.size() >= kMostCollectives) collectives_.pop_front();
-  remember_collective({record.begin_ns, record.end_ns, key, record.uncertainty_ns});
+  std::optional<LaunchRanges::Transfer> transfer;
+  if (record.kind == record::kP2p) transfer = {record.name == "Send", record.payload, record.thread};
+  remember_collective({record.begin_ns, record.end_ns, key, record.uncertainty_ns, transfer});
   if (collective_kernels_) return;
   communicated_.add(record.begin_ns, record.end_ns, kCollectiveStream);
   DeviceInterval interval{record.begin_ns, record.end_ns, kCollectiveStream, key | kIsCommunication,
@@ -170,6 +186,8 @@ void ActivityFold::clock_set_back() {
   sweep_ = {};
   sweeping_ = false;
   step_ranges_.clear();
+  shared_.clear();
+  ranges_ = LaunchRanges();
   collectives_.clear();
   communicated_ = {};
   computed_.clear();
@@ -185,16 +203,36 @@ void ActivityFold::settle() {
 void ActivityFold::finish() {
   finished_ = true;
   order_.finish([this](const DeviceInterval& interval) { fold(interval); });
+  sweep_.next_handed_out(std::nullopt);
   end_steps_before(~std::uint64_t{0});
 }
 
 void ActivityFold::fold(DeviceInterval interval) {
   if (first_ns_ == 0) first_ns_ = interval.begin_ns;
   newest_ns_ = std::max(newest_ns_, interval.end_ns);
+  const auto launch = attribution_.launch_of(interval.correlation, interval.begin_ns);
+  sweep_.next_handed_out(launch ? launch->end_ns : std::nullopt);
   end_steps_before(interval.begin_ns);
   if (!annotated_) follow_period(interval);
-  sweep_.add(interval);
+  sweep_.add(interval, swept(interval, launch ? launch->range : 0));
   if (on_device_) watch(interval);
+}
+
+// What a communication was for, as the range that handed it out says; of a transfer also how long it ran by itself.
+SweptCommunication ActivityFold::swept(const DeviceInterval& interval, std::uint32_t range) {
+  if (!on_device_ || interval.activity != Activity::kCommunication) return {};
+  SweptCommunication result{ranges_.purpose_of(range)};
+  std::optional<LaunchRanges::Transfer> transfer = ranges_.transfer_of(range);
+  const SeenCollective* seen = seen_with(interval);
+  if (seen != nullptr && seen->transfer) transfer = seen->transfer;
+  const bool is_kernel = (interval.subject & kIsCommunication) == 0;
+  const bool sends = is_kernel && signatures_.at(interval.subject).collective &&
+                     signatures_.at(interval.subject).collective->primitive == kSendReceive;
+  if (result.purpose == Purpose::kUnknown && (sends || transfer)) result.purpose = Purpose::kTransfer;
+  if (result.purpose != Purpose::kTransfer || !transfer) return result;
+  wires_.add(*transfer, interval.length_ns());
+  result.wire_ns = wires_.of(*transfer);
+  return result;
 }
 
 // A step that is known before what ran in it has been folded counts from its own beginning on. Of a longer one only the
@@ -215,6 +253,7 @@ void ActivityFold::end_steps_before(std::uint64_t now_ns) {
     const auto length = static_cast<double>(ended.end_ns - ended.begin_ns);
     if (static_cast<double>(shares.end_ns - shares.begin_ns) <= (1 + kInterrupted) * length) continue;
     latest_.pop_back();
+    if (!shared_.empty() && shared_.back().end_ns == ended.end_ns) shared_.pop_back();
     ++counters_.left_out;
   }
 }
@@ -264,6 +303,7 @@ void ActivityFold::end_step(std::uint64_t end_ns) {
     return;
   }
   if (latest_.size() >= kLatestSteps) latest_.pop_front();
+  if (on_device_ && !blind_ && shared_.size() < kMostStepRanges) shared_.push_back(shares);
   latest_.push_back(std::move(shares));
 }
 
@@ -276,11 +316,10 @@ std::uint64_t ActivityFold::common_ns(const SeenCollective& seen, const DeviceIn
   return until > from ? std::min(until - from, shorter) : 0;
 }
 
-// What a kernel of NCCL's did: as the one kCollective record at the same time says, else as its name says. Where the
-// clocks are so unsure that more than one may have been at that time, none is taken.
-std::uint32_t ActivityFold::communication_of(const DeviceInterval& interval) {
-  if ((interval.subject & kIsCommunication) != 0) return interval.subject & ~kIsCommunication;
-  std::uint32_t found = 0;
+// The one kCollective or kP2p record that ran at the same time as a kernel of NCCL's. Where the clocks are so unsure
+// that more than one may have been at that time, none is taken. Valid until the next record.
+const ActivityFold::SeenCollective* ActivityFold::seen_with(const DeviceInterval& interval) {
+  const SeenCollective* found = nullptr;
   int matches = 0;
   const auto over = [&](const SeenCollective& one) {
     return one.end_ns + kClocksDifferNs + one.uncertainty_ns < interval.begin_ns;
@@ -295,10 +334,16 @@ std::uint32_t ActivityFold::communication_of(const DeviceInterval& interval) {
     const std::uint64_t shorter = std::min(seen->end_ns - seen->begin_ns, interval.length_ns());
     const std::uint64_t common = common_ns(*seen, interval);
     if (common == 0 || 2 * common < shorter) continue;
-    found = seen->key;
+    found = &*seen;
     ++matches;
   }
-  if (matches == 1) return found;
+  return matches == 1 ? found : nullptr;
+}
+
+// What a kernel of NCCL's did: as the record beside it says, else as its name says.
+std::uint32_t ActivityFold::communication_of(const DeviceInterval& interval) {
+  if ((interval.subject & kIsCommunication) != 0) return interval.subject & ~kIsCommunication;
+  if (const SeenCollective* seen = seen_with(interval)) return seen->key;
   const KernelSignature& signature = signatures_.at(interval.subject);
   CommunicationKey key;
   if (signature.collective) {
@@ -415,6 +460,27 @@ std::optional<CostSource::Beside> ActivityFold::beside_communication(std::uint64
   return beside ? Beside::kComputation : Beside::kNothing;
 }
 
+PartShares ActivityFold::part_shares(double length) const {
+  StepParts sum;
+  for (const StepShares& step : latest_) sum += step.parts;
+  const auto share = [length](std::uint64_t ns) { return static_cast<double>(ns) / length; };
+  const auto slight = [&](std::uint64_t ns) { return share(ns) <= StepParts::kSlight; };
+  PartShares parts;
+  if (slight(sum.unknown_ns)) {
+    parts.collectives = share(sum.own_ns + sum.layout_ns);
+    parts.gradients = share(sum.gradients_ns);
+  }
+  parts.transfers = share(sum.wire_ns + sum.unsplit_ns);
+  if (slight(sum.unsplit_ns)) {
+    parts.bubble = share(sum.bubble_ns);
+  } else {
+    *parts.transfers += share(sum.bubble_ns);
+  }
+  if (slight(sum.unjudged_ns)) parts.launch_bound = share(sum.launching_ns);
+  if (tells_data_) parts.data = share(sum.data_ns);
+  return parts;
+}
+
 RankActivity ActivityFold::activity() {
   RankActivity now;
   now.on_device = on_device_;
@@ -438,6 +504,7 @@ RankActivity ActivityFold::activity() {
     now.idle += static_cast<double>(step.idle_ns);
   }
   if (length > 0) {
+    if (on_device_) now.parts = part_shares(length);
     const auto steps = static_cast<double>(latest_.size());
     now.steps_measured = latest_.size();
     now.step_seconds = length / steps / 1e9;

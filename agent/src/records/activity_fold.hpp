@@ -14,10 +14,22 @@
 #include "costs/overlap_watch.hpp"
 #include "kernels/kernel_attribution.hpp"
 #include "kernels/kernel_signatures.hpp"
+#include "kernels/launch_ranges.hpp"
 #include "records/step_period.hpp"
 #include "records/step_shares.hpp"
 
 namespace trimtab::agent {
+
+// Of the latest steps' time: what exposed communication was for, and what idling was for. Nothing = the records do not
+// tell.
+struct PartShares {
+  std::optional<double> collectives;   // of tensor parallelism, and changes of layout
+  std::optional<double> gradients;     // and what is sharded
+  std::optional<double> transfers;     // with another stage; without `bubble` where that is known
+  std::optional<double> bubble;        // waiting for the other stage
+  std::optional<double> launch_bound;  // idle: the host had not handed out yet what came next
+  std::optional<double> data;          // idle: the host waited for the next batch
+};
 
 // What one rank does right now, for people who watch it and for metrics. A plain value.
 struct RankActivity {
@@ -37,6 +49,7 @@ struct RankActivity {
   double exposed_copy = 0;
   double idle = 0;
   double overlapped_communication = 0;
+  PartShares parts;
   std::vector<StreamShares> streams;  // of the latest step
   double stream_seconds = 0;          // that step's time
   std::vector<BusyKernel> busiest;    // since it was last asked
@@ -99,6 +112,13 @@ class ActivityFold final {
     for (; !found_steps_.empty(); found_steps_.pop_front()) sink(found_steps_.front());
   }
 
+  // The steps that were shared out on a device, since the last call.
+  [[nodiscard]] std::vector<StepShares> take_shares() { return std::exchange(shared_, {}); }
+  // No step that ended by then will be shared out any more.
+  [[nodiscard]] std::uint64_t shared_until() const { return sweep_.now_ns(); }
+  // The job says when it waits for the next batch.
+  [[nodiscard]] bool tells_data() const { return tells_data_; }
+
   struct Counters {
     std::uint64_t kernels = 0;
     std::uint64_t copies = 0;
@@ -123,6 +143,7 @@ class ActivityFold final {
     std::uint64_t end_ns;
     std::uint32_t key;
     std::uint64_t uncertainty_ns;
+    std::optional<LaunchRanges::Transfer> transfer;
   };
   struct Lane {
     std::uint32_t stream;
@@ -142,6 +163,9 @@ class ActivityFold final {
   void follow_period(const DeviceInterval& interval);
   [[nodiscard]] bool leads(const DeviceInterval& interval);
   void end_step(std::uint64_t end_ns);
+  [[nodiscard]] SweptCommunication swept(const DeviceInterval& interval, std::uint32_t range);
+  [[nodiscard]] PartShares part_shares(double length) const;
+  [[nodiscard]] const SeenCollective* seen_with(const DeviceInterval& interval);
   [[nodiscard]] std::uint32_t communication_of(const DeviceInterval& interval);
   void watch(const DeviceInterval& interval);
   void regress(const OverlapSeen& seen);
@@ -162,6 +186,9 @@ class ActivityFold final {
   IntervalOrder order_;
   std::uint64_t late_ = 0;  // of the host's intervals, once a device is seen
   StepSweep sweep_;
+  LaunchRanges ranges_;
+  WireTimes wires_;
+  bool tells_data_ = false;  // the job says when it waits for the next batch
   OverlapWatch watch_;
   OverlapRegression regression_;
   std::vector<CostKey> overlap_keys_ = std::vector<CostKey>(1);  // number 0: there was no room
@@ -183,7 +210,8 @@ class ActivityFold final {
   std::deque<std::uint64_t> found_steps_;
   std::optional<std::int64_t> step_;
   std::deque<StepShares> latest_;
-  std::uint64_t first_ns_ = 0;  // of what was folded since activity() was last asked
+  std::vector<StepShares> shared_;  // of them, since they were last taken
+  std::uint64_t first_ns_ = 0;      // of what was folded since activity() was last asked
   std::uint64_t newest_ns_ = 0;
 };
 

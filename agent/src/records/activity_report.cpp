@@ -43,6 +43,15 @@ std::string labels_of(const RankIdentity& id, std::string_view share = {}) {
   return labels + "}";
 }
 
+void set_parts(const PartShares& parts, wire::ActivityParts& message) {
+  if (parts.collectives) message.set_collectives(*parts.collectives);
+  if (parts.gradients) message.set_gradients(*parts.gradients);
+  if (parts.transfers) message.set_transfers(*parts.transfers);
+  if (parts.bubble) message.set_bubble(*parts.bubble);
+  if (parts.launch_bound) message.set_launch_bound(*parts.launch_bound);
+  if (parts.data) message.set_data(*parts.data);
+}
+
 }  // namespace
 
 wire::RankActivity to_wire(const RankIdentity& id, const RankActivity& activity) {
@@ -65,6 +74,7 @@ wire::RankActivity to_wire(const RankIdentity& id, const RankActivity& activity)
   message.set_overlapped_communication(activity.overlapped_communication);
   message.set_steps_left_out(activity.steps_left_out);
   message.set_windows(activity.windows);
+  if (activity.on_device && activity.steps_measured > 0) set_parts(activity.parts, *message.mutable_parts());
   for (const StreamShares& stream : activity.streams) {
     auto& told = *message.add_streams();
     told.set_stream(stream.stream);

@@ -13,7 +13,7 @@ namespace trimtab::agent {
 inline constexpr std::string_view kOwnDomain = "trimtab";
 
 struct RangeName {
-  enum class Kind : std::uint8_t { kOther, kStep, kPlanChange, kOptimizer, kOperator, kCollective, kTransfer };
+  enum class Kind : std::uint8_t { kOther, kStep, kPlanChange, kOptimizer, kOperator, kCollective, kTransfer, kData };
   enum class Pass : std::uint8_t { kUnknown, kForward, kBackward, kRecompute };
 
   Kind kind = Kind::kOther;
@@ -24,14 +24,15 @@ struct RangeName {
   [[nodiscard]] bool communicates() const { return kind == Kind::kCollective || kind == Kind::kTransfer; }
 };
 
-// "step", "switch", "optimizer", "op/<operator>/<pass>" (the operator's name may contain '/'), "comm/<primitive>/<group
-// size>", "transfer/send", "transfer/recv".
+// "step", "switch", "optimizer", "data", "op/<operator>/<pass>" (the operator's name may contain '/'),
+// "comm/<primitive>/<group size>", "transfer/send", "transfer/recv".
 [[nodiscard]] inline RangeName parse_range_name(std::string_view name) {
   using Kind = RangeName::Kind;
   using Pass = RangeName::Pass;
   if (name == "step") return {Kind::kStep};
   if (name == "switch") return {Kind::kPlanChange};
   if (name == "optimizer") return {Kind::kOptimizer};
+  if (name == "data") return {Kind::kData};
   const std::string_view rest = name.substr(name.find('/') + 1);
   if (name.starts_with("transfer/")) return {Kind::kTransfer, Pass::kUnknown, rest};
   if (name.starts_with("comm/")) {

@@ -320,7 +320,10 @@ void RankRings::fold_activity(net::LocalPeerId peer, Ring& ring) {
     ring.fold->add_device_time(pass.range, pass.device_ns, ring.activity->beside(pass));
     ring.passes.add_device_time(pass.range, pass.device_ns);
   });
-  for (const TimedStep& step : ring.passes.take()) {
+  for (const StepShares& shares : ring.activity->take_shares()) {
+    ring.passes.add_shares(shares, ring.activity->tells_data());
+  }
+  for (const TimedStep& step : ring.passes.take(ring.activity->shared_until())) {
     if (on_passes && may_tell(ring)) on_passes(peer, step);
   }
   // Steps that the job names are in its records; those that were found are told here.

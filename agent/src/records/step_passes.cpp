@@ -61,10 +61,22 @@ void StepPasses::add_device_time(const RangeRecord& pass, std::uint64_t device_n
       waiting_, [&](const Step& step) { return step.begin_ns <= pass.begin_ns && pass.begin_ns < step.end_ns; });
   if (of == waiting_.end()) return;
   of->device_ns += device_ns;
-  if (++of->device_passes < of->passes) return;
-  of->timed.busy_ns = of->device_ns;
-  done_.push_back(of->timed);
-  waiting_.erase(of);
+  ++of->device_passes;
+}
+
+void StepPasses::add_shares(const StepShares& shares, bool tells_data) {
+  const auto of = std::ranges::find(waiting_, shares.end_ns, &Step::end_ns);
+  if (of != waiting_.end()) of->timed.terms = step_terms(shares, tells_data);
+}
+
+std::vector<TimedStep> StepPasses::take(std::uint64_t shared_until) {
+  std::erase_if(waiting_, [&](Step& step) {
+    if (step.device_passes < step.passes || step.end_ns > shared_until) return false;
+    step.timed.busy_ns = step.device_ns;
+    done_.push_back(step.timed);
+    return true;
+  });
+  return std::exchange(done_, {});
 }
 
 namespace {
@@ -138,6 +150,24 @@ StepTermTimes step_terms(std::vector<StepInterval> intervals, std::uint64_t begi
   }
   sweep.advance(end_ns);
   return sweep.times();
+}
+
+std::optional<StepTermTimes> step_terms(const StepShares& shares, bool tells_data) {
+  const StepParts& parts = shares.parts;
+  const auto length = static_cast<double>(shares.end_ns - shares.begin_ns);
+  const auto slight = [&](std::uint64_t ns) { return static_cast<double>(ns) <= StepParts::kSlight * length; };
+  if (!slight(parts.unknown_ns)) return std::nullopt;
+  StepTermTimes terms;
+  terms.computation_ns = shares.computation_ns + parts.own_ns;
+  terms.collectives_ns = parts.layout_ns;
+  terms.transfers_ns = parts.wire_ns + parts.bubble_ns + parts.unsplit_ns;
+  terms.gradients_ns = parts.gradients_ns + parts.unknown_ns;
+  terms.idle_ns = shares.idle_ns + shares.exposed_copy_ns;
+  terms.own_ns = parts.own_ns;
+  if (slight(parts.unsplit_ns)) terms.bubble_ns = parts.bubble_ns;
+  if (slight(parts.unjudged_ns)) terms.launch_bound_ns = parts.launching_ns;
+  if (tells_data) terms.data_ns = parts.data_ns;
+  return terms;
 }
 
 }  // namespace trimtab::agent

@@ -2,12 +2,13 @@
 
 // What one rank spent in its operators' passes in each of an epoch's first warm steps: what its stage of the plan
 // really costs, without waiting for other stages; and where the rest of the step went. On a host the ranges themselves;
-// on a device the kernels that the passes launched, and nothing of the rest. A step with passes that overlap others, or
-// of which some are lost, is left out. Pure; memory is bounded. Single-threaded.
+// on a device the kernels that the passes launched, and the device's shares of the step. A step with passes that
+// overlap others, or of which some are lost, is left out. Pure; memory is bounded. Single-threaded.
 
 #include <deque>
 
 #include "records/ring_reader.hpp"
+#include "records/step_shares.hpp"
 
 namespace trimtab::agent {
 
@@ -18,13 +19,18 @@ namespace trimtab::agent {
 //   transfers    a transfer on the step's thread
 //   gradients    any other collective: it runs, and nothing hides it
 //   idle         none of them
-// Pure; memory is the caller's.
+// On a device its streams say so, not the ranges; what each communication was for, the ranges that handed it out. The
+// parts of a term, of a device alone, are told where they are known. Pure; memory is the caller's.
 struct StepTermTimes {
   std::uint64_t computation_ns = 0;
   std::uint64_t collectives_ns = 0;
   std::uint64_t transfers_ns = 0;
   std::uint64_t gradients_ns = 0;
   std::uint64_t idle_ns = 0;
+  std::optional<std::uint64_t> own_ns = std::nullopt;           // of computation_ns: collectives inside passes
+  std::optional<std::uint64_t> bubble_ns = std::nullopt;        // of transfers_ns: the other stage was not there yet
+  std::optional<std::uint64_t> launch_bound_ns = std::nullopt;  // of idle_ns
+  std::optional<std::uint64_t> data_ns = std::nullopt;          // of idle_ns
   bool operator==(const StepTermTimes&) const = default;
 };
 
@@ -39,11 +45,14 @@ struct StepInterval {
 [[nodiscard]] StepTermTimes step_terms(std::vector<StepInterval> intervals, std::uint64_t begin_ns,
                                        std::uint64_t end_ns, std::uint32_t thread);
 
+// Nothing where it is not known what all of the communication was for. `tells_data`: data_ns says something.
+[[nodiscard]] std::optional<StepTermTimes> step_terms(const StepShares& shares, bool tells_data);
+
 struct TimedStep {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
   std::uint64_t busy_ns = 0;
-  std::optional<StepTermTimes> terms;  // none on a device
+  std::optional<StepTermTimes> terms;
 };
 
 class StepPasses final {
@@ -62,10 +71,12 @@ class StepPasses final {
   }
   // The kernels of a pass that was added, whole.
   void add_device_time(const RangeRecord& pass, std::uint64_t device_ns);
+  // Where a step that was added went on the device.
+  void add_shares(const StepShares& shares, bool tells_data);
   // Ranges measure the host only, from the first step on.
   void on_device() { on_device_ = true; }
-  // Timed since the last call.
-  [[nodiscard]] std::vector<TimedStep> take() { return std::exchange(done_, {}); }
+  // Timed since the last call. `shared_until`: shares of a step that ended before have come, or never will.
+  [[nodiscard]] std::vector<TimedStep> take(std::uint64_t shared_until = ~std::uint64_t{0});
 
  private:
   struct Step {

@@ -62,6 +62,27 @@ std::string streams_text(const std::vector<api::LiveRank>& ranks) {
   return "\n" + table.str() + (all > shown ? "and " + std::to_string(all - shown) + " more\n" : "");
 }
 
+std::string share_text(const std::optional<double>& share) {
+  return share ? percent(*share) : "-";
+}
+
+// Where the steps of ranks on devices went. "-": their records do not tell.
+std::string parts_text(const std::vector<api::LiveRank>& ranks) {
+  TextTable table({">stage", ">rank", ">compute", ">collectives", ">gradients", ">transfers", ">bubble", ">copies",
+                   ">launch-bound", ">data", ">idle"});
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) {
+    const api::LiveRank& rank = ranks[i];
+    if (!rank.shares || !rank.parts) continue;
+    const api::LiveParts& parts = *rank.parts;
+    const double rest = rank.shares->idle - parts.launch_bound.value_or(0) - parts.data.value_or(0);
+    table.add({parts.stage ? std::to_string(*parts.stage) : "-", std::to_string(rank.rank),
+               percent(rank.shares->computation), share_text(parts.collectives), share_text(parts.gradients),
+               share_text(parts.transfers), share_text(parts.bubble), percent(rank.shares->exposed_copy),
+               share_text(parts.launch_bound), share_text(parts.data), percent(std::max(rest, 0.0))});
+  }
+  return table.empty() ? "" : "\n" + table.str();
+}
+
 // Of all ranks together: means of the shares.
 std::string busiest_text(const std::vector<api::LiveRank>& ranks, bool collectives) {
   std::map<std::string, api::BusyKernel> sums;
@@ -117,7 +138,7 @@ std::string describe(const std::vector<api::LiveRank>& ranks) {
   }
   std::string text = table.str();
   if (ranks.size() > kMostRanks) text += "and " + std::to_string(ranks.size() - kMostRanks) + " more\n";
-  return text + streams_text(ranks) + busiest_text(ranks, false) + busiest_text(ranks, true);
+  return text + parts_text(ranks) + streams_text(ranks) + busiest_text(ranks, false) + busiest_text(ranks, true);
 }
 
 }  // namespace trimtab::cli

@@ -38,13 +38,28 @@ struct Term {
   const char* heading;
   double StepTerms::*ms;
 };
+// What of it was for what, where a device's records tell.
+struct TermPart {
+  const char* heading;
+  std::optional<double> api::Terms::*ms;
+};
+constexpr std::array<TermPart, 4> kParts{{{">in passes' collectives", &api::Terms::own_ms},
+                                          {">in the bubble", &api::Terms::bubble_ms},
+                                          {">launch-bound", &api::Terms::launch_bound_ms},
+                                          {">waiting for data", &api::Terms::data_ms}}};
+bool tells(const api::TrialStage& stage, const TermPart& part) {
+  return stage.measured && (*stage.measured.*part.ms).has_value();
+}
+bool tells_parts(const api::TrialStage& stage) {
+  return std::ranges::any_of(kParts, [&](const TermPart& part) { return tells(stage, part); });
+}
 constexpr std::array<Term, 5> kTerms{{{">Computation", &StepTerms::computation_ms},
                                       {">Collectives", &StepTerms::collectives_ms},
                                       {">Gradients", &StepTerms::gradients_ms},
                                       {">Transfers", &StepTerms::transfers_ms},
                                       {">Idle", &StepTerms::idle_ms}}};
 
-std::string stage_rows(const ReportTrial& trial) {
+std::string stage_rows(const ReportTrial& trial, bool with_parts) {
   std::string text;
   for (std::size_t s = 0; s < trial.told.stages.size(); ++s) {
     const api::TrialStage& stage = trial.told.stages[s];
@@ -52,6 +67,9 @@ std::string stage_rows(const ReportTrial& trial) {
     for (const Term& term : kTerms) {
       const std::string predicted = stage.predicted ? " (" + format_ms(*stage.predicted.*term.ms) + ")" : "";
       text += cell((stage.measured ? format_ms(*stage.measured.*term.ms) : "–") + predicted, "number");
+    }
+    for (std::size_t i = 0; with_parts && i < kParts.size(); ++i) {
+      text += cell(tells(stage, kParts[i]) ? format_ms(*(*stage.measured.*kParts[i].ms)) : "–", "number");
     }
     text += "</tr>\n";
   }
@@ -61,14 +79,17 @@ std::string stage_rows(const ReportTrial& trial) {
 // What each stage spent its steps on, trial by trial, beside what was predicted; "" where nobody told.
 std::string attribution_details(const ReportData& report) {
   std::string rows;
+  const bool with_parts = std::ranges::any_of(
+      report.trials, [](const ReportTrial& trial) { return std::ranges::any_of(trial.told.stages, tells_parts); });
   for (const ReportTrial& trial : report.trials) {
     if (std::ranges::any_of(trial.told.stages, [](const api::TrialStage& one) { return one.measured.has_value(); })) {
-      rows += stage_rows(trial);
+      rows += stage_rows(trial, with_parts);
     }
   }
   if (rows.empty()) return "";
   std::vector<Column> columns{">Trial", ">Stage"};
   for (const Term& term : kTerms) columns.emplace_back(term.heading);
+  for (std::size_t i = 0; with_parts && i < kParts.size(); ++i) columns.emplace_back(kParts[i].heading);
   return "<details>\n<summary>Where a step of each stage went: measured, and in brackets as predicted before the "
          "trial</summary>\n" +
          html_table(columns, rows) + "</details>\n";

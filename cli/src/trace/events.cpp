@@ -252,6 +252,7 @@ std::vector<TraceArrow> TraceFlows::add_range(std::uint32_t id, TracePlace begin
 }
 
 std::vector<TraceArrow> TraceFlows::add_launch(std::uint32_t correlation, std::uint32_t range) {
+  if (range == 0 && launches_.find(correlation) != nullptr) return {};  // another record has said in which
   launches_.put(correlation, range, most_);
   std::vector<TracePlace>* waiting = kernels_.find(correlation);
   if (waiting == nullptr) return {};

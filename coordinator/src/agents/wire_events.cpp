@@ -82,6 +82,14 @@ RankPasses passes_news(const wire::Passes& passes) {
   const wire::StepTerms& terms = passes.terms();
   news.terms = {ms_of(terms.computation_ns()), ms_of(terms.collectives_ns()), ms_of(terms.gradients_ns()),
                 ms_of(terms.transfers_ns()), ms_of(terms.idle_ns())};
+  // A part is no more than what it is of.
+  const auto part = [](bool told, std::uint64_t part_ns, std::uint64_t of_ns) {
+    return told && part_ns <= of_ns ? std::optional(ms_of(part_ns)) : std::nullopt;
+  };
+  news.parts = {part(terms.has_own_ns(), terms.own_ns(), terms.computation_ns()),
+                part(terms.has_bubble_ns(), terms.bubble_ns(), terms.transfers_ns()),
+                part(terms.has_launch_bound_ns(), terms.launch_bound_ns(), terms.idle_ns()),
+                part(terms.has_data_ns(), terms.data_ns(), terms.idle_ns())};
   return news;
 }
 

@@ -252,8 +252,16 @@ net::HttpResponse get_job(const Call& call, const JobRun& job) {
     return ok(job_document(known, stored.state));
   });
 }
+const Plan* running_plan(const TuningState& state) {
+  const std::string* const hash = state.hash_of(state.committed_epoch);
+  if (hash == nullptr) return nullptr;
+  if (state.incumbent.hash == *hash) return state.incumbent.said();
+  const bool tried = !state.trials.empty() && state.trials.back().plan.hash == *hash;
+  return tried ? state.trials.back().plan.said() : nullptr;
+}
+
 net::HttpResponse get_live(const Call& call, const JobRun& job) {
-  return ok(call.services.live.document(job.name(), call.now));
+  return ok(call.services.live.document(job.name(), call.now, running_plan(job.state())));
 }
 
 net::HttpResponse post_trace(const Call& call, const JobRun& job) {

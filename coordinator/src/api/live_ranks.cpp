@@ -34,12 +34,36 @@ api::BusyKernel kernel_of(const wire::BusyKernel& said) {
           static_cast<double>(said.mean_ns()) / 1e3};
 }
 
+api::LiveParts parts_of(const wire::ActivityParts& said) {
+  const auto part = [](bool told, double value) {
+    return told && value >= 0 && value <= 1 ? std::optional(value) : std::nullopt;
+  };
+  return {std::nullopt,
+          part(said.has_collectives(), said.collectives()),
+          part(said.has_gradients(), said.gradients()),
+          part(said.has_transfers(), said.transfers()),
+          part(said.has_bubble(), said.bubble()),
+          part(said.has_launch_bound(), said.launch_bound()),
+          part(said.has_data(), said.data())};
+}
+
+std::optional<std::int64_t> stage_of(const Plan& plan, std::int64_t rank) {
+  std::optional<std::int64_t> found;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (std::ranges::find(plan.stages[s].devices, rank) == plan.stages[s].devices.end()) continue;
+    if (found) return std::nullopt;
+    found = static_cast<std::int64_t>(s);
+  }
+  return found;
+}
+
 void measure(const wire::RankActivity& said, api::LiveRank& rank) {
   const double seconds = number(said.step_seconds());
   rank.step_ms = seconds * 1e3;
   rank.steps_per_second = seconds > 0 ? 1 / seconds : 0;
   rank.shares = {number(said.computation()), number(said.exposed_communication()), number(said.exposed_copy()),
                  number(said.idle()), number(said.overlapped_communication())};
+  if (said.has_parts()) rank.parts = parts_of(said.parts());
 }
 
 // What is kept of one message.
@@ -80,11 +104,13 @@ const api::LiveRank* LiveRanks::find(const std::string& job, std::uint32_t rank)
   return found == ranks_.end() ? nullptr : &found->second.activity;
 }
 
-std::string LiveRanks::document(const std::string& job, Nanoseconds now) const {
+std::string LiveRanks::document(const std::string& job, Nanoseconds now, const Plan* plan) const {
   api::LiveJob document{job, {}};
   for (auto rank = ranks_.lower_bound({job, 0}); rank != ranks_.end() && rank->first.first == job; ++rank) {
     document.ranks.push_back(rank->second.activity);
-    document.ranks.back().age_s = std::chrono::duration<double>(now - rank->second.heard).count();
+    api::LiveRank& told = document.ranks.back();
+    told.age_s = std::chrono::duration<double>(now - rank->second.heard).count();
+    if (plan != nullptr && told.parts) told.parts->stage = stage_of(*plan, told.rank);
   }
   return api::to_json(document);
 }

@@ -13,6 +13,7 @@
 #include "agents/wire_messages.hpp"
 #include "base/clock.hpp"
 #include "schema/api/live.hpp"
+#include "schema/plan.hpp"
 
 namespace trimtab::coordinator {
 
@@ -25,8 +26,8 @@ class LiveRanks {
   void told(const wire::RankActivity& activity, const std::string& node, Nanoseconds now);
   // What was told last; nothing of a rank that is not known.
   [[nodiscard]] const api::LiveRank* find(const std::string& job, std::uint32_t rank) const;
-  // An api::LiveJob.
-  [[nodiscard]] std::string document(const std::string& job, Nanoseconds now) const;
+  // An api::LiveJob. `plan`: that runs, where it is known.
+  [[nodiscard]] std::string document(const std::string& job, Nanoseconds now, const Plan* plan = nullptr) const;
   // What a rank computed in a step, the mean over its latest ones.
   struct Computing {
     std::int32_t rank = 0;

@@ -86,6 +86,7 @@ void let_documents_go(TuningState& state) {
   for (Trial& trial : state.trials) {
     trial.plan = PlanText("", trial.plan.hash);
     trial.predicted_terms = trial.measured_terms = {};
+    trial.measured_parts = {};
     trial.message = {};
   }
   state.cluster = {};

@@ -18,6 +18,7 @@
 #include "tuning/launch/submission.hpp"
 #include "tuning/search/near_state.hpp"
 #include "tuning/search/planning.hpp"
+#include "tuning/trial/term_parts.hpp"
 
 namespace trimtab::coordinator {
 
@@ -98,6 +99,7 @@ struct RankPasses {
   std::uint64_t epoch = 0;
   double ms = 0;
   std::optional<StepTerms> terms = std::nullopt;  // of the whole step
+  TermParts parts = {};                           // of those
 };
 struct RankAcknowledged {
   std::uint64_t epoch = 0;

@@ -61,6 +61,18 @@ static void from_json(const json& from, ClusterText& cluster) {
   cluster = ClusterText(from.get<std::string>());
 }
 
+static void to_json(json& to, const TermParts& parts) {
+  to = json::object();
+  TermParts::each([&](const char* name, auto part) {
+    if (parts.*part) to[name] = *(parts.*part);
+  });
+}
+static void from_json(const json& from, TermParts& parts) {
+  TermParts::each([&](const char* name, auto part) {
+    if (from.contains(name)) parts.*part = from.at(name).get<double>();
+  });
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NearFound, fingerprint, differences, doubt)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(NearState, decided, counted, hardware, found, probes, requests_done,
                                                 taken_over, findings)
@@ -180,15 +192,18 @@ static void to_json(json& to, const Trial& trial) {
   const auto write = [&to](const char* name, const auto& field) { to[name] = field; };
   each_field_of(trial, write);
   each_later_field_of(trial, write);
+  if (!trial.measured_parts.empty()) write("measured_parts", trial.measured_parts);
 }
 
 static void from_json(const json& from, Trial& trial) {
   trial.state = named(trial_state_named(from.at("state").get<std::string>()), from.at("state"));
   trial.reason = Reason::parsed(from.at("reason").get<std::string>());
   each_field_of(trial, [&from](const char* name, auto& field) { from.at(name).get_to(field); });
-  each_later_field_of(trial, [&from](const char* name, auto& field) {
+  const auto read = [&from](const char* name, auto& field) {
     if (from.contains(name)) from.at(name).get_to(field);
-  });
+  };
+  each_later_field_of(trial, read);
+  read("measured_parts", trial.measured_parts);
 }
 
 namespace {

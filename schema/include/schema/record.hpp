@@ -36,11 +36,13 @@ enum Kind : std::uint16_t {
                  // `domain` = graph id
   kOverhead = 20,  // what CUPTI itself spent; payload = its overhead kind; `thread` = 0
   kLaunch = 21,    // who asked for a kernel or copy: payload = correlation id, `domain` = the range id of the innermost
-                   // range that was open on the launching thread (detail[0], [1] of its kRange). An instant at 0.
-  kWindow = 22,    // from begin_ns to end_ns kernels were not all recorded: `name` = why (sampling, budget,
-                   // foreign_profiler, no_agent, cupti_failed), payload = the level (Detail)
-  kDevice = 23,    // `depth` is what this process calls the device `name`: its UUID as NVML writes it ("GPU-...",
-                   // "MIG-..."). In a container the numbers are its own. Told again every ten seconds; an instant
+                 // range that was open on the launching thread (detail[0], [1] of its kRange; 0 = none was, or another
+                 // record of the launch says which). begin_ns to end_ns: the call; 0 = not told.
+  kWindow = 22,  // from begin_ns to end_ns kernels were not all recorded: `name` = why (sampling, budget,
+                 // foreign_profiler, no_agent, cupti_failed), payload = the level (Detail)
+  kDevice = 23,  // `depth` is what this process calls the device `name`: its UUID as NVML writes it ("GPU-...",
+                 // "MIG-..."). In a container the numbers are its own. Told again every ten seconds; an instant
+  kWait = 24,  // from begin_ns to end_ns the host waited in a call until the device was done; `domain` = correlation id
 
   // 32 to 47: from NCCL. Times are the GPU's %globaltimer.
   kCollective =
@@ -63,12 +65,12 @@ enum ClockBound : std::uint16_t {
 };
 
 constexpr bool known_kind(std::uint16_t kind) {
-  return (kind >= kRange && kind <= kRangesLeftOut) || (kind >= kKernel && kind <= kDevice) ||
+  return (kind >= kRange && kind <= kRangesLeftOut) || (kind >= kKernel && kind <= kWait) ||
          (kind >= kCollective && kind <= kClock);
 }
 // Whether RecordSlot::domain is a number of that kind rather than an index into the name table.
 constexpr bool domain_is_value(std::uint16_t kind) {
-  return kind >= kKernel && kind <= kLaunch;
+  return (kind >= kKernel && kind <= kLaunch) || kind == kWait;
 }
 
 // How much of what a GPU does is recorded; each level contains those below.

@@ -42,6 +42,19 @@ TEST_CASE("what a rank does is told with its shares, streams and busiest kernels
   CHECK(message.busiest(0).kernel_class() == "gemm");
 }
 
+TEST_CASE("of what waiting was for, only what is known is told") {
+  RankActivity activity = sample();
+  activity.parts.bubble = 0.125;
+  activity.parts.data = 0;
+  const auto message = to_wire({"j", "", 3}, activity);
+  CHECK(message.parts().bubble() == 0.125);
+  CHECK(message.parts().has_data());
+  CHECK_FALSE(message.parts().has_gradients());
+  CHECK_FALSE(message.parts().has_launch_bound());
+  activity.on_device = false;
+  CHECK_FALSE(to_wire({"j", "", 3}, activity).has_parts());
+}
+
 TEST_CASE("a rank's devices are named by UUID, so that they are found among the node's") {
   RankActivity activity = sample();
   activity.devices = {{0, "GPU-b"}, {1, "GPU-a"}};

@@ -70,6 +70,37 @@ TEST_CASE("a step in which ranges were left out is none") {
   CHECK(passes.take().size() == 1);
 }
 
+TEST_CASE("on a device a step waits until its time has been shared out, or never will be") {
+  StepPasses passes;
+  passes.on_device();
+  run_steps(passes, StepPasses::kFirst + 1);
+  StepShares shares;
+  for (const std::uint64_t number : {StepPasses::kFirst, StepPasses::kFirst + 1}) {
+    const std::uint64_t begin = 1000 * number;
+    for (const std::uint64_t pass : {10, 40, 50}) passes.add_device_time(range("op/a/forward", begin + pass, 0), 20);
+    if (number > StepPasses::kFirst) continue;
+    shares.begin_ns = begin;
+    shares.end_ns = begin + 100;
+    shares.computation_ns = 60;
+    shares.exposed_communication_ns = 20;
+    shares.exposed_copy_ns = 5;
+    shares.idle_ns = 15;
+    shares.parts = {.own_ns = 4, .gradients_ns = 10, .bubble_ns = 6, .launching_ns = 9};
+  }
+  CHECK(passes.take(1000 * StepPasses::kFirst + 99).empty());
+  passes.add_shares(shares, false);
+  const auto timed = passes.take(1000 * StepPasses::kFirst + 1100);
+  REQUIRE(timed.size() == 2);
+  CHECK(timed[0].busy_ns == 60);
+  CHECK(timed[0].terms == StepTermTimes{64, 0, 6, 10, 20, 4, 6, 9, std::nullopt});
+  CHECK_FALSE(timed[1].terms);
+  shares.parts.unknown_ns = 1;  // a whole hundredth
+  CHECK_FALSE(step_terms(shares, false));
+  shares.parts.unknown_ns = 0;
+  shares.parts.unsplit_ns = shares.parts.unjudged_ns = 1;
+  CHECK(step_terms(shares, true) == StepTermTimes{64, 0, 7, 10, 20, 4, std::nullopt, std::nullopt, 0});
+}
+
 TEST_CASE("on a device kernels are counted, and only once they all are known") {
   StepPasses passes;
   passes.on_device();

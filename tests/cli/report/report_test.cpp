@@ -202,6 +202,13 @@ TEST_CASE("a trial's stages show what was measured of each term beside what was 
   CHECK(contains(page, "Where a step of each stage went"));
   CHECK(contains(page, ">23.0 ms (17.0 ms)<"));
   CHECK(contains(page, ">– (17.0 ms)<"));
+  CHECK_FALSE(contains(page, "launch-bound"));
+  report["trials"][0]["stages"][0]["measured"]["bubble_ms"] = 19.5;
+  report["trials"][0]["stages"][0]["measured"]["launch_bound_ms"] = 0;
+  const std::string parts = page_of(report);
+  CHECK(contains(parts, ">launch-bound<"));
+  CHECK(contains(parts, ">19.5 ms<"));
+  CHECK(contains(parts, ">0.00 ms<"));
   report["trials"][0]["stages"][0]["measured"] = nullptr;  // nobody told
   CHECK_FALSE(contains(page_of(report), "Where a step of each stage went"));
   report["trials"][0]["stages"][0]["measured"] = {{"idle_ms", "x"}};

@@ -1,6 +1,7 @@
 #include "trace/events.hpp"
 
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -287,6 +288,32 @@ TEST_CASE("what a rank receives from the stages beside it has a column of its ow
   CHECK(cell() == "12.5 %");
   CHECK(cell() == "-");
   CHECK(cell() == "-");  // no step of it was measured
+}
+
+TEST_CASE("where steps of devices went is a table by stage and rank, with gaps where records do not tell") {
+  const auto ranks = read_reply<api::LiveJob>(R"json({"job":"a","ranks":[
+    {"rank":3,"source":"kernels","steps_measured":4,"shares":{"computation":0.5,"exposed_communication":0.3,"idle":0.2},
+     "parts":{"stage":1,"collectives":0.021,"gradients":0.032,"transfers":0.043,"bubble":0.204,"launch_bound":0.12,
+              "data":0.055}},
+    {"rank":4,"source":"kernels","steps_measured":4,"shares":{"computation":0.5,"exposed_communication":0.3,"idle":0.2},
+     "parts":{"transfers":0.043}},
+    {"rank":5,"source":"ranges","steps_measured":4,"shares":{"computation":1}}]})json");
+  REQUIRE(ranks.ok());
+  const std::string text = describe(ranks->ranks);
+  INFO(text);
+  const std::size_t table = text.find("stage  rank  compute  collectives");
+  REQUIRE(table != std::string::npos);
+  std::istringstream lines(text.substr(table));
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
+    std::istringstream words(line);
+    rows.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+    std::erase(rows.back(), "%");
+  }
+  REQUIRE(rows.size() == 3);
+  using Row = std::vector<std::string>;
+  CHECK(rows[1] == Row{"1", "3", "50.0", "2.1", "3.2", "4.3", "20.4", "0.0", "12.0", "5.5", "2.5"});
+  CHECK(rows[2] == Row{"-", "4", "50.0", "-", "-", "4.3", "-", "0.0", "-", "-", "20.0"});
 }
 
 TEST_CASE("streams beyond what a page holds are counted") {

@@ -139,5 +139,10 @@ TEST_CASE("where a step went comes with its passes, and not from an agent of an 
   terms.set_transfers_ns(3'000'000);
   terms.set_idle_ns(4'000'000);
   CHECK(news<RankPasses>(event).terms == StepTerms{6, 1, 2, 3, 4});
+  CHECK_FALSE(news<RankPasses>(event).parts.known());
+  terms.set_own_ns(500'000);
+  terms.set_bubble_ns(0);
+  terms.set_launch_bound_ns(4'000'001);  // more than it is a part of
+  CHECK(news<RankPasses>(event).parts == TermParts{0.5, 0.0, std::nullopt, std::nullopt});
   CHECK(news<RankPasses>(event).epoch == 3);
 }

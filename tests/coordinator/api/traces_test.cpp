@@ -222,6 +222,31 @@ TEST_CASE("a rank that says it is at a step that no job reaches computes nothing
   CHECK(live.computing("a")[0].first_step == 6);
 }
 
+TEST_CASE("what a step's waiting was for is told by rank and stage, as far as it is known") {
+  LiveRanks live;
+  wire::RankActivity activity;
+  activity.set_job("a");
+  activity.set_step(-1);
+  activity.set_steps_measured(4);
+  activity.set_step_seconds(0.5);
+  live.told(activity, "n0", 1s);
+  Plan plan;
+  plan.stages.resize(2);
+  plan.stages[0].devices = {1};
+  plan.stages[1].devices = {0, 2};
+  CHECK_FALSE(json::parse(live.document("a", 1s, &plan)).at("ranks")[0].contains("parts"));
+  wire::ActivityParts& parts = *activity.mutable_parts();
+  parts.set_bubble(0.25);
+  parts.set_data(0);
+  parts.set_gradients(1.5);  // cannot be
+  live.told(activity, "n0", 1s);
+  CHECK(json::parse(live.document("a", 1s, &plan)).at("ranks")[0].at("parts") ==
+        json({{"stage", 1}, {"bubble", 0.25}, {"data", 0.0}}));
+  CHECK_FALSE(json::parse(live.document("a", 1s)).at("ranks")[0].at("parts").contains("stage"));
+  plan.stages[0].devices = {0};  // a rank of two stages
+  CHECK_FALSE(json::parse(live.document("a", 1s, &plan)).at("ranks")[0].at("parts").contains("stage"));
+}
+
 TEST_CASE("what a job's own ranks do is kept for a while, by job") {
   LiveRanks live;
   wire::RankActivity activity;

@@ -76,9 +76,9 @@ TEST_CASE("where steps went is a mean by rank, and of a stage by its ranks that 
   measured.terms = {{1, 0, 0, 0, 0}};
   times.tell(measured);
   CHECK(measured.terms.size() == 1);  // an agent of an earlier release: what was told before stays
-  times.add_terms("a", 0, 3, {10, 0, 1, 2, 3});
-  times.add_terms("a", 0, 3, {20, 0, 3, 4, 5});
-  times.add_terms("a", 1, 3, {25, 0, 4, 0, 4});
+  times.add_terms("a", 0, 3, {10, 0, 1, 2, 3}, {});
+  times.add_terms("a", 0, 3, {20, 0, 3, 4, 5}, {});
+  times.add_terms("a", 1, 3, {25, 0, 4, 0, 4}, {});
   times.tell(measured);
   CHECK(measured.terms == std::vector<StepTerms>{{20, 0, 3, 1.5, 4}, {}});
   const std::vector<StepTerms> by_rank{{15, 0, 2, 3, 4}, {25, 0, 4, 0, 4}, {}};
@@ -109,11 +109,35 @@ TEST_CASE("where steps went is stored with the plan and with its trial, and nons
 
   REQUIRE(one.run([&] { return one.running_plan() == best; }));
   const std::uint64_t tried = one.state().committed_epoch;
-  one.feed(FromRank{0, launch, RankPasses{tried, 30, StepTerms{30, 0, 5, 15, 20}}});
+  const TermParts parts{2.0, 9.0, 12.0, std::nullopt};
+  one.feed(FromRank{0, launch, RankPasses{tried, 30, StepTerms{30, 0, 5, 15, 20}, parts}});
   REQUIRE(one.run([&] { return one.state().trials.back().state == TrialState::kAdopted; }));
   const std::vector<StepTerms> of_trial{{}, {30, 0, 5, 15, 20}};
   CHECK(one.state().trials.back().measured_terms == of_trial);
   CHECK(parse_tuning_state(to_json(one.state()))->trials.back().measured_terms == of_trial);
+  const std::vector<TermParts> parts_of_trial{{}, parts};
+  CHECK(one.state().trials.back().measured_parts == parts_of_trial);
+  CHECK(parse_tuning_state(to_json(one.state()))->trials.back().measured_parts == parts_of_trial);
+}
+
+TEST_CASE("parts of a step's terms are means over steps and ranks, each only where all tell it", "[passes]") {
+  PassTimes times;
+  const StepTerms terms{40, 0, 10, 20, 30};
+  times.add_terms("p", 0, 3, terms, {1.0, 4.0, 6.0, std::nullopt});
+  times.add_terms("p", 0, 3, terms, {3.0, 8.0, std::nullopt, std::nullopt});
+  times.add_terms("p", 1, 3, terms, {4.0, std::nullopt, 8.0, std::nullopt});
+  times.add_terms("p", 2, 3, terms, {});
+  MeasuredPlan plan;
+  plan.plan = {to_json(plan_of({{0, 1}, {2}})), "p"};
+  times.tell(plan);
+  REQUIRE(plan.parts.size() == 2);
+  CHECK(plan.parts[0] == TermParts{3.0, std::nullopt, std::nullopt, std::nullopt});
+  CHECK_FALSE(plan.parts[1].known());
+  PassTimes untold;
+  untold.add_terms("p", 0, 3, terms, {});
+  plan.parts.clear();
+  untold.tell(plan);
+  CHECK(plan.parts.empty());
 }
 
 TEST_CASE("a trial's stages show what was predicted beside what was measured", "[passes]") {
@@ -121,10 +145,15 @@ TEST_CASE("a trial's stages show what was predicted beside what was measured", "
   CHECK(trial_stages(trial).empty());
   trial.predicted_terms = {{40, 0, 10, 20, 30}, {50, 1, 2, 3, 4}};
   trial.measured_terms = {{41, 0, 11, 21, 31}, {}};
+  trial.measured_parts = {{1.5, 7.0, std::nullopt, 0.0}, {}};
   const std::vector<api::TrialStage> stages = trial_stages(trial);
   REQUIRE(stages.size() == 2);
   CHECK(stages[0].predicted.value().transfers_ms == 20);
   CHECK(stages[0].measured.value().transfers_ms == 21);
+  CHECK(stages[0].measured.value().bubble_ms == 7.0);
+  CHECK_FALSE(stages[0].measured.value().launch_bound_ms);
+  CHECK(stages[0].measured.value().data_ms == 0.0);
+  CHECK_FALSE(stages[0].predicted.value().bubble_ms);
   CHECK(stages[1].predicted.value().collectives_ms == 1);
   CHECK_FALSE(stages[1].measured);
 }

@@ -88,7 +88,8 @@ def dataloader_loaded(module):
 
     @functools.wraps(plain_next)
     def __next__(self):
-        depth = session.enter(part())
+        waits_for = part()
+        depth = session.enter(waits_for, "data" if waits_for == DATA else None)
         try:
             batch = plain_next(self)
         finally:

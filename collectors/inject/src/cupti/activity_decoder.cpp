@@ -101,14 +101,22 @@ Outcome decode_launch(const ExternalCorrelationActivity& launch, RecordFields& f
   return Outcome::kRecord;
 }
 
-// Calls that we have switched on come only because the external ids hang on them.
-Outcome decode_call(const ApiActivity& call, bool correlates) {
+// A launch, in the range that `fields` hold already where there is one, or a wait.
+Outcome decode_call(const ApiActivity& call, bool correlates, RecordFields& fields) {
   const auto among = [&](const auto& list) {
     return std::find(std::begin(list), std::end(list), call.callback) != std::end(list);
   };
-  const bool ours =
-      call.kind == kKindDriver ? among(kDriverLaunches) : among(kRuntimeLaunches) || among(kRuntimeLaunches13);
-  return correlates && ours ? Outcome::kNothing : Outcome::kForeign;
+  const bool driver = call.kind == kKindDriver;
+  const bool launches = driver ? among(kDriverLaunches) : among(kRuntimeLaunches) || among(kRuntimeLaunches13);
+  const bool waits = driver ? among(kDriverWaits) : among(kRuntimeWaits);
+  if (!correlates || !(launches || waits)) return Outcome::kForeign;
+  if (waits) fields.domain = call.correlation;
+  fields.payload = launches ? call.correlation : 0;
+  fields.kind = launches ? record::kLaunch : record::kWait;
+  // Without usable times a launch still says whose it was.
+  if (outcome_of(fields, call.start, call.end) == Outcome::kRecord) return Outcome::kRecord;
+  fields.begin_ns = fields.end_ns = 0;
+  return launches && fields.domain != 0 ? Outcome::kRecord : Outcome::kNothing;
 }
 
 template <typename T>
@@ -133,6 +141,43 @@ class Batch {
   const RingWriter* ring_;
   std::uint32_t used_ = 0;
   RecordFields records_[RingWriter::kMaxBatch];
+};
+
+// A launch whose range is known, until the call that comes behind it says when.
+class PendingLaunch {
+ public:
+  // Takes what is a record; it comes later.
+  Outcome hold(Outcome outcome, const RecordFields& fields) {
+    if (outcome != Outcome::kRecord) return outcome;
+    fields_ = fields;
+    held_ = true;
+    return Outcome::kNothing;
+  }
+  // Where it is of this call, `fields` begin with it.
+  void take(std::uint32_t correlation, RecordFields& fields) {
+    if (!held_ || fields_.payload != correlation) return;
+    fields = fields_;
+    held_ = false;
+  }
+  // Gives it up unless this record may be between it and its call, or be that.
+  void release_before(const Activity* next, Batch& batch) {
+    if (!held_ || (next != nullptr && may_belong(*next))) return;
+    batch.next() = fields_;
+    batch.keep();
+    held_ = false;
+  }
+
+ private:
+  [[nodiscard]] bool may_belong(const Activity& next) const {
+    if (next.kind == kKindExternalCorrelation) {
+      return reinterpret_cast<const ExternalCorrelationActivity&>(next).correlation == fields_.payload;
+    }
+    const bool call = next.kind == kKindDriver || next.kind == kKindRuntime;
+    return call && reinterpret_cast<const ApiActivity&>(next).correlation == fields_.payload;
+  }
+
+  RecordFields fields_ = {};
+  bool held_ = false;
 };
 
 bool is_work(std::uint16_t kind) {
@@ -174,6 +219,7 @@ Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, c
   Decoded decoded;
   Batch batch(target.ring);
   Activity* activity = nullptr;
+  PendingLaunch pending;
   const auto decode_one = [&](RecordFields& fields) {
     switch (activity->kind) {
       case kKindConcurrentKernel: {
@@ -199,10 +245,13 @@ Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, c
         return decode_overhead(overhead, fields, decoded.overhead_ns);
       }
       case kKindExternalCorrelation:
-        return decode_launch(as<ExternalCorrelationActivity>(*activity), fields);
+        return pending.hold(decode_launch(as<ExternalCorrelationActivity>(*activity), fields), fields);
       case kKindDriver:
-      case kKindRuntime:
-        return decode_call(as<ApiActivity>(*activity), library_->correlates());
+      case kKindRuntime: {
+        const auto& call = as<ApiActivity>(*activity);
+        pending.take(call.correlation, fields);
+        return decode_call(call, library_->correlates(), fields);
+      }
       case kKindMarker:
       case kKindCudaEvent:
       case kKindSynchronization:
@@ -214,6 +263,7 @@ Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, c
   Result result = kSuccess;
   while ((result = library_->get_next_record(buffer, valid_bytes, &activity)) == kSuccess && activity != nullptr) {
     ++decoded.records;
+    pending.release_before(activity, batch);
     RecordFields& fields = batch.next();
     fields = {};
     const Outcome outcome = decode_one(fields);
@@ -225,6 +275,7 @@ Decoded ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, c
     batch.keep();
   }
   decoded.malformed = result != kMaxLimitReached;
+  pending.release_before(nullptr, batch);
   batch.publish();
   return decoded;
 }

@@ -156,6 +156,8 @@ void ActivityRecording::switch_launches(bool on) {
   const std::uint8_t enable = on ? 1 : 0;
   for (const std::uint32_t call : kRuntimeLaunches) library_.switch_runtime_api(call, enable);
   for (const std::uint32_t call : kDriverLaunches) library_.switch_driver_api(call, enable);
+  for (const std::uint32_t call : kRuntimeWaits) library_.switch_runtime_api(call, enable);
+  for (const std::uint32_t call : kDriverWaits) library_.switch_driver_api(call, enable);
   if (library_.version >= kVersion13_0) {
     for (const std::uint32_t call : kRuntimeLaunches13) library_.switch_runtime_api(call, enable);
   }

@@ -166,9 +166,16 @@ static_assert(sizeof(ExternalCorrelationActivity) == 24);
 struct ApiActivity {
   std::uint32_t kind;
   std::uint32_t callback;
+  std::uint64_t start;
+  std::uint64_t end;
+  std::uint32_t process;
+  std::uint32_t thread;
+  std::uint32_t correlation;
+  std::uint32_t returned;
 };
+static_assert(sizeof(ApiActivity) == 40);
 
-// Functions that put work on a device: all that external ids are needed for.
+// Functions that put work on a device: their external ids say for which range, their times when.
 inline constexpr std::uint32_t kRuntimeLaunches[] = {
     31, 41, 49, 51, 160, 161, 211, 214, 215, 225, 233, 235, 269, 270, 311, 312, 430, 431,
 };
@@ -177,6 +184,9 @@ inline constexpr std::uint32_t kDriverLaunches[] = {
     216, 218, 220, 277, 279, 281, 306, 307, 319, 418, 421, 422,
     423, 426, 428, 429, 430, 442, 477, 478, 514, 515, 652, 653,
 };
+// Functions in which the host waits until the device is done.
+inline constexpr std::uint32_t kRuntimeWaits[] = {126, 131, 137, 165, 239};
+inline constexpr std::uint32_t kDriverWaits[] = {17, 121, 126, 440};
 
 using BufferRequested = void (*)(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records);
 // `context` is a CUcontext, always null since CUDA 6.

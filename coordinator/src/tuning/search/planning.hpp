@@ -16,6 +16,7 @@
 #include "schema/prediction.hpp"
 #include "tuning/hardware/diagnosis.hpp"
 #include "tuning/hardware/link_changes.hpp"
+#include "tuning/trial/term_parts.hpp"
 
 namespace trimtab::coordinator {
 
@@ -24,10 +25,11 @@ struct MeasuredPlan {
   PlanText plan;
   double measured_ms = 0;
   double sigma_ms = 0;
-  std::vector<double> peak_bytes;  // by rank; empty = unknown
-  std::vector<double> pass_ms;     // by rank: of a step, in its operators' passes; 0 = unknown; empty = of all
-  std::int32_t pass_steps = 0;     // that they are means of, of the rank that told least
-  std::vector<StepTerms> terms;    // by stage: where a step went; of no time = unknown; empty = of all
+  std::vector<double> peak_bytes;     // by rank; empty = unknown
+  std::vector<double> pass_ms;        // by rank: of a step, in its operators' passes; 0 = unknown; empty = of all
+  std::int32_t pass_steps = 0;        // that they are means of, of the rank that told least
+  std::vector<StepTerms> terms;       // by stage: where a step went; of no time = unknown; empty = of all
+  std::vector<TermParts> parts = {};  // of those, for people: not stored
 };
 
 // A plan that ran out of memory.

@@ -39,6 +39,7 @@ struct Trial {
   // Where its steps went, by stage; empty = not known.
   std::vector<StepTerms> predicted_terms;
   std::vector<StepTerms> measured_terms;
+  std::vector<TermParts> measured_parts = {};  // of those
   Measured incumbent;
   Measured measured;
   Ratio ratio;

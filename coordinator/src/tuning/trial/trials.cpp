@@ -29,7 +29,7 @@ void Trials::take_passes(std::int32_t rank, const RankPasses& passes) {
   if (plan == nullptr || !view_.state.believes(passes.ms)) return;
   pass_times_.add(*plan, rank, view_.state.world_size(), passes.ms);
   if (passes.terms && view_.state.believes(passes.terms->total_ms())) {
-    pass_times_.add_terms(*plan, rank, view_.state.world_size(), *passes.terms);
+    pass_times_.add_terms(*plan, rank, view_.state.world_size(), *passes.terms, passes.parts);
   }
 }
 
@@ -46,8 +46,11 @@ void Trials::add_passes(MeasuredPlan& seen) {
   if (records_.trials.empty() || records_.trials.back().plan.hash != seen.plan.hash) return;
   // Launched anew, a few ranks may have told of a step or two by now.
   const auto told = [](const StepTerms& of_stage) { return of_stage.total_ms() > 0; };
-  std::vector<StepTerms>& known = records_.trials.back().measured_terms;
-  if (known.empty() || (!seen.terms.empty() && std::ranges::all_of(seen.terms, told))) known = seen.terms;
+  Trial& trial = records_.trials.back();
+  const bool all_told = !seen.terms.empty() && std::ranges::all_of(seen.terms, told);
+  if (!trial.measured_terms.empty() && !all_told) return;
+  trial.measured_terms = seen.terms;
+  if (!seen.parts.empty()) trial.measured_parts = seen.parts;
 }
 
 void Trials::update_observations() {

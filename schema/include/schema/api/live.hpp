@@ -29,6 +29,29 @@ struct LiveShares {
   }
 };
 
+// What exposed communication and idling were for, as a device's records tell: shares of a step's time, each where it is
+// known.
+struct LiveParts {
+  std::optional<std::int64_t> stage;
+  std::optional<double> collectives;
+  std::optional<double> gradients;
+  std::optional<double> transfers;
+  std::optional<double> bubble;
+  std::optional<double> launch_bound;
+  std::optional<double> data;
+
+  static constexpr void fields(auto&& visit) {
+    visit("stage", &LiveParts::stage, Presence::kIfAny, "Of the plan that runs; of a rank that has one.");
+    visit("collectives", &LiveParts::collectives, Presence::kIfAny, "Of tensor parallelism, and changes of layout.");
+    visit("gradients", &LiveParts::gradients, Presence::kIfAny, "Their sums, and what is sharded.");
+    visit("transfers", &LiveParts::transfers, Presence::kIfAny,
+          "Between stages; with the bubble where that is not known.");
+    visit("bubble", &LiveParts::bubble, Presence::kIfAny, "A transfer waited for the other stage.");
+    visit("launch_bound", &LiveParts::launch_bound, Presence::kIfAny, "Idle: the host handed work out too late.");
+    visit("data", &LiveParts::data, Presence::kIfAny, "Idle: the host waited for the next batch.");
+  }
+};
+
 // Shares of a step's time in which the stream (on a CPU job: the thread) was busy.
 struct LiveStream {
   std::int64_t stream = 0;
@@ -79,6 +102,7 @@ struct LiveRank {
   std::optional<double> step_ms;
   std::optional<double> steps_per_second;
   std::optional<LiveShares> shares;
+  std::optional<LiveParts> parts;
   std::vector<LiveStream> streams;
   std::vector<BusyKernel> busiest;
 
@@ -98,6 +122,7 @@ struct LiveRank {
     visit("step_ms", &LiveRank::step_ms, Presence::kIfAny, "");
     visit("steps_per_second", &LiveRank::steps_per_second, Presence::kIfAny, "");
     visit("shares", &LiveRank::shares, Presence::kIfAny, "");
+    visit("parts", &LiveRank::parts, Presence::kIfAny, "Of the exposed communication and the idling.");
     visit("streams", &LiveRank::streams, Presence::kUsual, "");
     visit("busiest", &LiveRank::busiest, Presence::kUsual, "");
   }

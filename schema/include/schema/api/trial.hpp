@@ -90,6 +90,10 @@ struct SwitchPhases {
 // Where a step of one stage went.
 struct Terms : StepTerms {
   static constexpr const char* kName = "terms";
+  std::optional<double> own_ms = std::nullopt;
+  std::optional<double> bubble_ms = std::nullopt;
+  std::optional<double> launch_bound_ms = std::nullopt;
+  std::optional<double> data_ms = std::nullopt;
 
   static constexpr void fields(auto&& visit) {
     visit("computation_ms", &StepTerms::computation_ms, Presence::kUsual, "");
@@ -97,6 +101,12 @@ struct Terms : StepTerms {
     visit("gradients_ms", &StepTerms::gradients_ms, Presence::kUsual, "");
     visit("transfers_ms", &StepTerms::transfers_ms, Presence::kUsual, "");
     visit("idle_ms", &StepTerms::idle_ms, Presence::kUsual, "");
+    visit("own_ms", &Terms::own_ms, Presence::kIfAny,
+          "Of computation_ms: collectives inside passes. On a device, as these.");
+    visit("bubble_ms", &Terms::bubble_ms, Presence::kIfAny, "Of transfers_ms: the other stage was not there yet.");
+    visit("launch_bound_ms", &Terms::launch_bound_ms, Presence::kIfAny,
+          "Of idle_ms: the host handed work out too late.");
+    visit("data_ms", &Terms::data_ms, Presence::kIfAny, "Of idle_ms: the next batch was awaited.");
   }
 };
 
