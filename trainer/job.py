@@ -118,11 +118,13 @@ class TrainingJob:
         if self._bench is None:
             self._bench = LiveBench(self._config, self._groups, self._device, self._settings.local_rank)
         request, peak, seed = self._client.take_measuring(), self._memory.peak_bytes(), torch.get_rng_state()
+        lift_allocation_limit(self._device)  # Groups map more than they touch.
         result = self._bench.run(request)
         torch.set_rng_state(seed)
         release_unused()
         if self._memory.peak_bytes() > peak:
             self._memory.mark()
+        self._limit_allocations()
         self._client.measured(request["number"], self._step, result)
 
     def _note_adoption(self):
@@ -267,6 +269,9 @@ class TrainingJob:
                                       self._client.ranges, self._states, self._recipe, self._device)
         self._groups.barrier()
         self._memory.mark()
+        self._limit_allocations()
+
+    def _limit_allocations(self):
         if self._settings.limit_bytes:
             limit_allocations(self._settings.limit_bytes, self._memory.held_bytes(), self._device)
 

@@ -23,7 +23,7 @@ class MeasuringAgain(JobTest):
         self.addCleanup(self.agent.close)
 
     def test_all_ranks_measure_before_the_same_step_and_lose_nothing(self):
-        run = self.start(EVEN_RECOMPUTED, 2, 5000, environment={"TRIMTAB_SOCKET": self.agent.path})
+        run = self.start(EVEN_RECOMPUTED, 2, 5000, "--memory-limit", str(2 << 30), environment={"TRIMTAB_SOCKET": self.agent.path})
         self.agent.wait_for_step(3)
         self.assertEqual({message.get("measures") for _, message in self.agent.of("hello")}, {True})
         request = {"type": "measure", "number": 1, "bound_ms": 2000, "items": ITEMS}
