@@ -186,8 +186,10 @@ void Hardware::begin_retuning() {
   known_.retune_wait = std::min(known_.retune_wait > 0 ? 2 * known_.retune_wait : kFirstWait, longest);
   known_.retuned_step = view_.state.step;
   Drift& drift = known_.drifts.back();
-  drift.doubts = known_.measures_first =
-      (drift.links || drift.devices) && view_.state.job.trials.measure_again.count() > 0;
+  // Also of what is not sure enough to be named: prices follow the probes all the same.
+  const bool is_named = drift.links || drift.devices;
+  const bool is_priced = !known_.slow_devices.empty() || !link_changes(known_.first_probes, known_.last_probes).empty();
+  drift.doubts = known_.measures_first = (is_named || is_priced) && view_.state.job.trials.measure_again.count() > 0;
 }
 
 // Whose operators take what they took was blamed for something else.
