@@ -51,6 +51,17 @@ class SimulatedRank {
   // The change failed: the plan before goes on, and this epoch is not tried again.
   void fail(std::uint64_t epoch) { leave_behind(epoch); }
 
+  // Asked to measure again between two steps; 0 = not any more.
+  void ask(std::uint64_t measuring) { measuring_ = measuring; }
+  // What ranks that stand between two steps measure: what all of them were asked for. They are asked once.
+  [[nodiscard]] static std::optional<std::uint64_t> measured(const std::vector<SimulatedRank*>& ranks) {
+    const std::uint64_t number = ranks.front()->measuring_;
+    const bool all = std::ranges::all_of(ranks, [&](const SimulatedRank* one) { return one->measuring_ == number; });
+    if (number == 0 || !all) return std::nullopt;
+    for (SimulatedRank* const rank : ranks) rank->measuring_ = 0;
+    return number;
+  }
+
   // What ranks that stand before `step` agree on: the minimum of what they offer, where all hold it. Nothing: they go
   // on as they are.
   [[nodiscard]] static std::optional<std::uint64_t> agreed(const std::vector<const SimulatedRank*>& ranks,
@@ -83,6 +94,7 @@ class SimulatedRank {
   std::uint64_t highest_ = 0;  // epoch that it has entered, or tried to
   std::map<std::uint64_t, std::string> accepted_;
   std::map<std::uint64_t, std::int64_t> committed_;
+  std::uint64_t measuring_ = 0;
 };
 
 }  // namespace trimtab::test

@@ -44,11 +44,16 @@ class Bench:
         self.is_first_of_node = any(node[0] == groups.rank for node in self._nodes)
         self.recipe = Recipe(config.learning_rate, config.weight_decay)
         self.memory = PeakMemory(device)
-        self._specs = {spec.cost_key: spec for spec in reversed(operator_specs(config))}
+        self._specs = self.specs_of(config)
         self._blocks = {}
         warm_up(device, config.precision)
         release_unused()
         self.process_bytes = self.memory.held_bytes()
+
+    @staticmethod
+    def specs_of(config):
+        """By cost key, the first operator of each."""
+        return {spec.cost_key: spec for spec in reversed(operator_specs(config))}
 
     def spec(self, item):
         """The first operator with the item's cost key."""

@@ -255,6 +255,44 @@ KINDS = {"operator": operator, "optimizer": optimizer, "collective": collective,
          "point_to_point": point_to_point, "copy": copy, "overlap": overlap, "process": process}
 
 
+def once_of(item, bench):
+    """A function that runs the item once and returns the nanoseconds of each of its times; None where this rank only keeps
+    step. Of an operator forward and backward, of a transfer a round trip's half."""
+    kind = item.get("kind")
+    if kind == "operator":
+        return _operator_once(item, bench)
+    if kind == "collective":
+        primitive, bytes_, size = _collective_fields(item, bench)
+        group = bench.block(size, _placement(item))
+        launch = _primitive(primitive, bytes_, size, group, bench)
+        return None if group is None else lambda: (span_ns(bench.device, lambda: launch().wait()),)
+    if kind == "point_to_point":
+        return _transfer_once(item, bench)
+    raise ItemError(f"kind must be operator, collective or point_to_point, found {kind!r}")
+
+
+def _operator_once(item, bench):
+    if item.get("tp", 1) != 1 or item.get("sharding", "default") != "default":
+        raise ItemError("operators are measured again on one rank each")
+    alone = OperatorBench(bench.spec(item), bench.config, _positive(item, "samples"), bench.device)
+
+    def once():
+        kept = []
+        return spans_ns(bench.device, lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop()))
+
+    return once
+
+
+def _transfer_once(item, bench):
+    rank, tensor = bench.groups.rank, torch.zeros(max(_positive(item, "bytes") // 4, 1), device=bench.device)
+    pair = next((pair for pair in bench.blocks(2, _placement(item)) if rank in pair), None)
+    if pair is None:
+        return None
+    peer = pair[1] if rank == pair[0] else pair[0]
+    ways = [bench.groups.send_state, bench.groups.receive_state][:: 1 if rank == pair[0] else -1]
+    return lambda: (span_ns(bench.device, lambda: [way(tensor, peer) for way in ways]) // 2,)
+
+
 def _positive(item, name):
     value = item.get(name)
     if type(value) is not int or value < 1:

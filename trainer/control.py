@@ -1,8 +1,8 @@
 """The one exchange that all ranks make after each step: results up, decisions agreed.
 
 One gather of a few integers carries the step's loss and sample hash together with what each rank offers: the epoch it
-could switch to, whether it heard a stop, whether it ran over its memory. So all ranks decide alike, and a step pays
-for one small collective. Main thread only.
+could switch to, whether it heard a stop, whether it ran over its memory, what it was asked to measure again. So all
+ranks decide alike, and a step pays for one small collective. Main thread only.
 """
 import dataclasses
 import math
@@ -30,17 +30,19 @@ class Control:
         self.stop = False
         self.adopted = False  # Every rank has heard that the plan of this step is the incumbent.
         self.over_limit = None  # (rank, peak bytes) of the first rank over its memory limit.
+        self.measures = 0  # The number of what every rank was asked to measure again; 0: they were not.
 
-    def present(self, result, *, stop_heard, terminated, peak_bytes, limit_bytes, adoption_heard=lambda: True):
+    def present(self, result, *, stop_heard, terminated, peak_bytes, limit_bytes, adoption_heard=lambda: True,
+                measuring_heard=lambda: 0):
         """What this rank brings to the next round; the limit is every rank's alike.
 
-        A stop and an adoption need all ranks to have heard it, a signal only one. `stop_heard()` and `adoption_heard()`
-        are asked when the round begins: the agent may have spoken since.
+        A stop, an adoption and what is measured again need all ranks to have heard it, a signal only one. What ends in
+        `_heard()` is asked when the round begins: the agent may have spoken since.
         """
         self._limit_bytes = limit_bytes
         self._presented = lambda: [
             int(stop_heard()), int(terminated), peak_bytes, _float_bits(result.loss), _float_bits(result.squared_gradient_norm),
-            _signed(result.first_stage_hash), _signed(result.last_stage_hash), int(adoption_heard())]
+            _signed(result.first_stage_hash), _signed(result.last_stage_hash), int(adoption_heard()), measuring_heard()]
 
     def agree(self, value):
         """The minimum of `value` over all ranks. The first call after present() carries the step with it."""
@@ -50,6 +52,8 @@ class Control:
         rows = self._groups.gather_integers([value, *presented()])
         self.stop = all(row[1] for row in rows) or any(row[2] for row in rows)
         self.adopted = all(row[8] for row in rows)
+        offers = {row[9] for row in rows}
+        self.measures = offers.pop() if len(offers) == 1 else 0
         peaks = [row[3] for row in rows]
         over = [rank for rank, peak in enumerate(peaks) if self._limit_bytes and peak > self._limit_bytes]
         self.over_limit = (over[0], peaks[over[0]]) if over else None

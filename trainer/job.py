@@ -14,6 +14,7 @@ from data import TokenStream
 from earlier_plans import EarlierPlans
 from errors import OutsideFailure
 from holding import of_rank
+from measuring import LiveBench
 from memory import lift_allocation_limit, limit_allocations, release_unused
 from model import operator_specs
 from operator_state import OperatorState, Recipe, initial
@@ -36,6 +37,7 @@ class Settings:
     log: str = ""
     log_ranks: bool = False
     launch: str = ""  # For the log.
+    local_rank: int = 0
 
 
 class TrainingJob:
@@ -60,6 +62,7 @@ class TrainingJob:
         self._phases = ChangePhases()  # Of the newest change of plan.
         self._log = self._open_log(settings)
         self._states, self._step = [], 0
+        self._bench = None  # Once something is measured again.
         warm_up(self._device, config.precision)
         release_unused()
         self._base_bytes = memory.held_bytes()  # The process without parameters.
@@ -106,7 +109,23 @@ class TrainingJob:
                 self._adopt(change)
             elif self._settings.snapshot_every and self._step % self._settings.snapshot_every == 0:
                 self._save_periodically()
+            if self._control.measures:
+                self._measure_again()
         return self._step
+
+    def _measure_again(self):
+        """What the agents asked of all ranks, between two steps. What it took of memory is no plan's."""
+        if self._bench is None:
+            self._bench = LiveBench(self._config, self._groups, self._device, self._settings.local_rank)
+        request, peak, seed = self._client.take_measuring(), self._memory.peak_bytes(), torch.get_rng_state()
+        lift_allocation_limit(self._device)  # Groups map more than they touch.
+        result = self._bench.run(request)
+        torch.set_rng_state(seed)
+        release_unused()
+        if self._memory.peak_bytes() > peak:
+            self._memory.mark()
+        self._limit_allocations()
+        self._client.measured(request["number"], self._step, result)
 
     def _note_adoption(self):
         """A trial's plan that stays is watched anew: its first watch may be over, or nearly."""
@@ -142,7 +161,7 @@ class TrainingJob:
             self._control.present(
                 result, stop_heard=lambda: self._client.stop_requested, terminated=self._terminated(),
                 peak_bytes=peak, limit_bytes=self._settings.limit_bytes,
-                adoption_heard=lambda: self._client.runs_incumbent)
+                adoption_heard=lambda: self._client.runs_incumbent, measuring_heard=lambda: self._client.measuring)
             change = self._client.next_plan(self._step + 1, self._control.agree, self._validate)
         wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
         summary = self._control.summary
@@ -250,6 +269,9 @@ class TrainingJob:
                                       self._client.ranges, self._states, self._recipe, self._device)
         self._groups.barrier()
         self._memory.mark()
+        self._limit_allocations()
+
+    def _limit_allocations(self):
         if self._settings.limit_bytes:
             limit_allocations(self._settings.limit_bytes, self._memory.held_bytes(), self._device)
 

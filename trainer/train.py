@@ -61,9 +61,10 @@ def train(options, process):
     termination = Termination()
     groups = process.connect()
     settings = Settings(options.steps, options.memory_limit, options.snapshots, options.snapshot_every, options.log,
-                        options.log_ranks, environment.get("TRIMTAB_LAUNCH", ""))
+                        options.log_ranks, environment.get("TRIMTAB_LAUNCH", ""),
+                        options.rank if options.local_rank is None else int(options.local_rank))
     job = TrainingJob(
-        config, plan, settings, process=process, groups=groups, client=Client(environment),
+        config, plan, settings, process=process, groups=groups, client=Client(environment, measures=True),
         memory=PeakMemory(process.device), faults=faults.from_environment(options.rank),
         terminated=lambda: termination.asked)
     first = job.prepare()

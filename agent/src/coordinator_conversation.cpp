@@ -93,6 +93,10 @@ void CoordinatorConversation::dispatch(const wire::ToAgent& message) {
       return surroundings_.sessions.cancel(message.plan_cancel().job(), message.plan_cancel().epoch());
     case wire::ToAgent::kStopJob:
       return surroundings_.sessions.stop_job(message.stop_job().job(), message.stop_job().step());
+    case wire::ToAgent::kMeasureAgain: {
+      const auto& asked = message.measure_again();
+      return surroundings_.sessions.measure_again(asked.job(), asked.number(), asked.request_json());
+    }
     case wire::ToAgent::kTraceStart:
       return stopping_ ? void() : surroundings_.traces.start(message.trace_start());
     case wire::ToAgent::kTraceStop:

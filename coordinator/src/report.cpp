@@ -105,6 +105,14 @@ std::optional<std::int64_t> said(std::int32_t trials_before) {
   return trials_before < 0 ? std::nullopt : std::optional<std::int64_t>(trials_before);
 }
 
+api::MeasuredAgain document_of(const Remeasured& again) {
+  api::MeasuredAgain document{again.doubtful, again.step, again.took_ms, {}, again.left};
+  for (const MeasuredCost& one : again.costs) {
+    document.costs.push_back({describe(one), one.before_ns * 1e-6, one.expected_ns * 1e-6, one.now_ns() * 1e-6});
+  }
+  return document;
+}
+
 api::Drift document_of(const Drift& drift) {
   api::Drift document{.since_step = drift.since_step,
                       .noticed_step = drift.noticed_step,
@@ -116,7 +124,9 @@ api::Drift document_of(const Drift& drift) {
                       .confidence = drift.confidence,
                       .stale = drift.stale,
                       .trials_before = said(drift.trials_before),
-                      .gained_before = std::nullopt};
+                      .gained_before = std::nullopt,
+                      .measured_again = std::nullopt};
+  if (drift.doubts && drift.again.doubtful > 0) document.measured_again = document_of(drift.again);
   if (document.trials_before && drift.gained_before.ratio != 1) {
     document.gained_before = document_of(drift.gained_before);
   }

@@ -173,7 +173,55 @@ void FakeWorld::carry_out(const Action& action) {
     events_.emplace_back(HardwareProbed{faults.probes, faults.probes.empty() ? "agents had nothing to tell" : "", ""});
     return;
   }
+  if (std::holds_alternative<ListDoubtful>(action)) events_.emplace_back(DoubtfulListed{faults.doubtful, ""});
+  if (const auto* wanted = std::get_if<MeasureAgain>(&action)) return ask(*wanted);
   if (const auto* wanted = std::get_if<SearchPlans>(&action)) return search(*wanted);
+}
+
+// As an agent does: it answers for ranks that cannot.
+void FakeWorld::ask(const MeasureAgain& wanted) {
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    if (!ranks_[rank].alive || !reachable(rank)) continue;
+    const bool asks = !wanted.request_json.empty();
+    if (asks && faults.no_measures.contains(rank)) {
+      RankMeasured none;
+      none.number = wanted.number;
+      none.error = "the program of rank " + std::to_string(rank) + " does not measure between its steps";
+      tell(rank, none);
+    } else if (!faults.unasked.contains(rank)) {
+      ranks_[rank].runs.ask(asks ? wanted.number : 0);
+    }
+  }
+}
+
+RankMeasured FakeWorld::measured(std::int32_t rank) const {
+  RankMeasured told;
+  told.step = step_;
+  told.took = std::chrono::milliseconds(800);
+  for (std::size_t i = 0; i < faults.doubtful.items.size(); ++i) {
+    const DoubtfulItem& item = faults.doubtful.items[i];
+    RankMeasured::Item one{static_cast<std::uint32_t>(i), {}, ""};
+    const bool is_other = item.device >= 0 && item.device != rank;
+    for (const DoubtfulCost& cost : item.costs) {
+      const double ns = is_other ? cost.before_ns : cost.expected_ns * faults.measured_times;
+      one.costs.push_back({std::llround(ns), std::llround(ns)});
+    }
+    told.items.push_back(std::move(one));
+  }
+  return told;
+}
+
+// Between two steps.
+void FakeWorld::measure_again() {
+  const auto number = trimtab::test::SimulatedRank::measured({&ranks_[0].runs, &ranks_[1].runs});
+  if (!number) return;
+  pauses_.push_back(step_);
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    RankMeasured told = measured(rank);
+    told.number = *number;
+    if (rank == 0) clock.advance(told.took);
+    tell(rank, told);
+  }
 }
 
 void FakeWorld::launch(const LaunchOn& wanted) {
@@ -391,6 +439,7 @@ void FakeWorld::train_step() {
     if (faults.hang.contains(running_plan())) silent_ = true;
   }
   if (!change_plan() || silent_) return;
+  measure_again();
   ++step_;
   if (variant_.empty()) own_steps_.push_back(step_);
   const std::string name = running_plan();

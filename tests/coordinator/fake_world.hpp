@@ -63,7 +63,11 @@ struct Faults {
   std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
   std::vector<Probe> probes;                   // what agents tell of the hardware; none = they have nothing to tell
   bool probes_unanswered = false;
-  bool benchmarks_take_long = false;  // until they are killed
+  Doubtful doubtful;                   // what changes have made so; no costs: nothing
+  std::set<std::int32_t> no_measures;  // ranks whose program cannot measure between its steps
+  std::set<std::int32_t> unasked;      // … that do not hear that they are to
+  double measured_times = 1;           // as long as expected; a device's own items on other ranks take what they took
+  bool benchmarks_take_long = false;   // until they are killed
   // Where the job is submitted to a scheduler: how long its launches wait there, and what befalls the n-th of them at
   // its third step.
   Nanoseconds queue_time{0};
@@ -117,6 +121,8 @@ class FakeWorld {
   // Steps that the job itself trained, in order; those of trials' and untuned launches are not its own.
   [[nodiscard]] const std::vector<std::int64_t>& own_steps() const { return own_steps_; }
   [[nodiscard]] const std::string& variant() const { return variant_; }
+  // Steps before which ranks have measured again.
+  [[nodiscard]] const std::vector<std::int64_t>& pauses() const { return pauses_; }
 
  private:
   struct Rank {
@@ -132,6 +138,9 @@ class FakeWorld {
   void propose(std::int32_t rank, const ProposePlan& plan);
   void commit(Rank& rank, const CommitPlan& commit);
   void cancel(Rank& rank, const CancelPlan& cancel);
+  void ask(const MeasureAgain& wanted);
+  void measure_again();
+  [[nodiscard]] RankMeasured measured(std::int32_t rank) const;
   void search(const SearchPlans& wanted);
   void train_step();
   void tell_of_save();
@@ -167,6 +176,7 @@ class FakeWorld {
   std::vector<std::int64_t> own_steps_;
   std::int64_t step_ = 0;
   std::int64_t snapshot_ = 0;
+  std::vector<std::int64_t> pauses_;
   int plan_steps_ = 0;  // since the change to it
   std::int64_t preparations_ = 0;
   std::map<std::string, int> launch_steps_;  // of this launch, by plan

@@ -52,6 +52,7 @@ class Samples(unittest.TestCase):
 
 class NoDaemon:
     """A client whose agent is not there."""
+    measuring = 0
     stop_requested = False
 
     def __init__(self):

@@ -10,9 +10,11 @@ from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
+sys.path.append(str(ROOT / "tests" / "trainer"))
 
 import plain_job  # noqa: E402
 import torch  # noqa: E402
+from fake_agent import FakeAgent  # noqa: E402
 from trimtab import parallel  # noqa: E402
 from test_parallel import NoDaemon  # noqa: E402
 
@@ -75,6 +77,24 @@ class Script(unittest.TestCase):
         said = self.start(2)
         self.assertEqual(said[0]["kind"], "DistributedDataParallel")
         self.assert_trained_plainly(said)
+
+    def test_two_ranks_measure_again_between_two_steps_and_train_the_same(self):
+        items = [{"kind": "collective", "primitive": primitive, "bytes": 4096, "group_size": 2, "expected_ns": 1000000}
+                 for primitive in ("all_reduce", "reduce_scatter")]
+        refused = [{"kind": "collective", "primitive": "all_reduce", "bytes": 64, "group_size": 4, "expected_ns": 1},
+                   {"kind": "operator", "cost_key": "layer", "samples": 1, "expected_ns": 1}]
+        agent = FakeAgent(str(self.folder / "agent.sock"),
+                          {"type": "measure", "number": 7, "bound_ms": 1000, "items": items + refused})
+        self.addCleanup(agent.close)
+        said = self.start(2, TRIMTAB_SOCKET=agent.path, TRIMTAB_JOB="plain")
+        self.assert_trained_plainly(said)
+        told = [message for _, message in agent.of("measured", number=7)]
+        self.assertEqual((len(told), len({one["step"] for one in told})), (2, 1), "both before the same step, once")
+        for one in told:
+            answers = {answer["item"]: answer for answer in one["items"]}
+            self.assertGreater(min(answers[0]["values"][0] + answers[1]["values"][0]), 0)
+            self.assertIn("groups are of all 2 ranks here", answers[2]["error"])
+            self.assertIn("operator items are not measured", answers[3]["error"])
 
     def test_the_same_script_under_a_plan(self):
         plan = self.folder / "ddp.json"

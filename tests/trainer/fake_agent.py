@@ -11,8 +11,9 @@ import time
 class FakeAgent:
     """Listens at `path` from construction on. One thread serves; the test's thread asks and commands."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, greeting=None):
+        """`greeting`: what each process is told that says hello."""
+        self.path, self._greeting = path, greeting
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(path)
         self._listener.listen(16)
@@ -117,6 +118,8 @@ class FakeAgent:
             data = data[4 + length :]
             if message["type"] == "hello":
                 self._rank_of[connection] = message["rank"]
+                if self._greeting:
+                    connection.sendall(frame(self._greeting))
             self.messages.append((self._rank_of.get(connection), message))
         self._buffers[connection] = data
 

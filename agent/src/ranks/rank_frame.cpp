@@ -22,6 +22,9 @@ constexpr std::int64_t kLargestLaunch = 1'000'000;  // of a watched job
 constexpr std::size_t kMaxFactBytes = 128;
 constexpr std::size_t kMostShapes = 8;
 constexpr std::size_t kMostLinks = 64;
+constexpr std::size_t kMostItems = 64;  // that are measured again at once
+constexpr std::size_t kMostCostsOfItem = 2;
+constexpr std::size_t kMostValuesOfCost = 16;
 constexpr std::size_t kMaxNameBytes = 256;
 constexpr std::size_t kMaxMessageBytes = 16 * 1024;
 // Of one frame, whose fields are a few. Each is three bytes on the wire and some fifty in memory.
@@ -106,6 +109,24 @@ class Fields {
     return all;
   }
 
+  // Lists of whole numbers above 0, as of costs.
+  std::vector<std::vector<std::int64_t>> times(const char* name) {
+    std::vector<std::vector<std::int64_t>> all;
+    const auto found = json_.find(name);
+    if (found == json_.end() || found->is_null()) return all;
+    if (!found->is_array() || found->size() > kMostCostsOfItem) {
+      return fail(name, "must be a list of at most " + std::to_string(kMostCostsOfItem) + " lists"), all;
+    }
+    for (const Json& of_cost : *found) {
+      if (!of_cost.is_array() || of_cost.size() > kMostValuesOfCost) {
+        return fail(name, "must be lists of at most " + std::to_string(kMostValuesOfCost) + " numbers"), all;
+      }
+      all.emplace_back();
+      for (const Json& one : of_cost) all.back().push_back(checked(name, one, 0, kLargest));
+    }
+    return all;
+  }
+
   void fail(const std::string& name, const std::string& what) {
     if (error_.empty()) error_ = "field '" + name + "' " + what;
   }
@@ -173,6 +194,7 @@ RankFrame read_hello(Fields& f) {
                    f.integer_or("build_ns", 0, 0)};
   hello.watched = f.flag_or("watched", false);
   if (hello.watched) check_watched(f, hello);
+  hello.measures = f.flag_or("measures", false);
   return hello;
 }
 
@@ -287,6 +309,24 @@ RankFrame read_failed(Fields& f) {
   return failure;
 }
 
+wire::MeasuredItem read_item(Fields& f) {
+  wire::MeasuredItem item;
+  item.set_item(static_cast<std::uint32_t>(f.integer("item", 0, kMostItems)));
+  item.set_error(f.text("error", kMaxNameBytes));
+  for (const auto& values : f.times("values")) item.add_costs()->mutable_values()->Add(values.begin(), values.end());
+  return item;
+}
+
+RankFrame read_measured(Fields& f) {
+  wire::Measured measured;
+  measured.set_number(static_cast<std::uint64_t>(f.integer("number", 1)));
+  measured.set_step(f.step());
+  measured.set_took_ns(f.integer("took_ns", 0));
+  for (auto& item : f.list("items", kMostItems, read_item)) *measured.add_items() = std::move(item);
+  measured.set_error(f.text("error", kMaxMessageBytes));
+  return measured;
+}
+
 RankFrame read_report(Fields& f) {
   ReportFrame frame{f.text("name", kMaxNameBytes), 0};
   if (frame.name.empty()) f.fail("name", "is missing");
@@ -329,7 +369,7 @@ const std::map<std::string, Reader>& readers() {
       {"plan_ack", read_ack},       {"plan_refuse", read_refuse}, {"plan_active", read_active},
       {"plan_failed", read_failed}, {"report", read_report},      {"bye", read_bye},
       {"slot", read_slot},          {"launcher", read_launcher},  {"submission", read_submission},
-      {"facts", read_facts}};
+      {"facts", read_facts},        {"measured", read_measured}};
   return kReaders;
 }
 
@@ -370,6 +410,17 @@ std::string plan_cancel_frame(std::uint64_t epoch) {
 
 std::string stop_frame(std::int64_t step) {
   return Json{{"type", "stop"}, {"step", step}}.dump();
+}
+
+std::string measure_frame(std::uint64_t number, const std::string& request_json) {
+  Json frame = Json::parse(request_json);
+  frame["type"] = "measure";
+  frame["number"] = number;
+  return frame.dump();
+}
+
+std::string measure_cancel_frame(std::uint64_t number) {
+  return Json{{"type", "measure_cancel"}, {"number", number}}.dump();
 }
 
 std::string run_frame(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment,

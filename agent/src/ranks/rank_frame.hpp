@@ -25,6 +25,7 @@ struct HelloFrame {
   std::int64_t build_ns = 0;
   // Of a job that its user launched: it has a name, a rank and a world size.
   bool watched = false;
+  bool measures = false;  // between steps, what it is asked to
   std::uint32_t local_rank = 0;
   std::uint64_t launch = 1;  // as who launched it numbers them
 };
@@ -64,7 +65,7 @@ struct ReportFrame {
 // Facts are written anew: those that are known, as they must be.
 using RankFrame =
     std::variant<HelloFrame, RingFrame, wire::Step, wire::PlanAck, wire::PlanRefuse, wire::PlanActive, wire::PlanFailed,
-                 ReportFrame, wire::Bye, SlotFrame, LauncherFrame, SubmissionFrame, wire::Facts>;
+                 ReportFrame, wire::Bye, SlotFrame, LauncherFrame, SubmissionFrame, wire::Facts, wire::Measured>;
 
 // The error names the field and what it must be.
 [[nodiscard]] Result<RankFrame> parse_rank_frame(std::string_view json);
@@ -75,6 +76,9 @@ using RankFrame =
 [[nodiscard]] std::string plan_commit_frame(std::uint64_t epoch, std::int64_t step);
 [[nodiscard]] std::string plan_cancel_frame(std::uint64_t epoch);
 [[nodiscard]] std::string stop_frame(std::int64_t step);
+// `request_json` must be a JSON object.
+[[nodiscard]] std::string measure_frame(std::uint64_t number, const std::string& request_json);
+[[nodiscard]] std::string measure_cancel_frame(std::uint64_t number);
 // To a slot: what it is to run, in an environment that is laid over its own, with its output in `log`; or why nothing.
 [[nodiscard]] std::string run_frame(const std::vector<std::string>& arguments,
                                     const std::map<std::string, std::string>& environment,

@@ -103,6 +103,7 @@ Status RankSessions::greet(Peer peer, Session& session, const HelloFrame& hello)
   session.greeted = true;
   if (hello.watched) return greet_watched(peer, session, hello);
   port_.send(peer, welcome_frame(surroundings_.node));
+  session.measures = hello.measures;
   if (hello.rank) session.rank = surroundings_.ranks.find(hello.job, *hello.rank, session.pid);
   if (!session.rank) {
     ++counters_.unknown_processes;
@@ -236,6 +237,7 @@ void RankSessions::say(const Session& session, const RankFrame& frame) {
     *event.mutable_plan_active() = *active;
   }
   if (const auto* facts = std::get_if<wire::Facts>(&frame)) *event.mutable_facts() = *facts;
+  if (const auto* measured = std::get_if<wire::Measured>(&frame)) *event.mutable_measured() = *measured;
   if (const auto* bye = std::get_if<wire::Bye>(&frame)) {
     surroundings_.ranks.said_bye(session.rank->id);
     *event.mutable_bye() = *bye;
@@ -362,6 +364,30 @@ void RankSessions::remember_plan(const std::string& job, std::uint64_t epoch, co
 
 void RankSessions::commit(const std::string& job, std::uint64_t epoch, std::int64_t step) {
   send_to_job(job, relay_.commit(job, epoch, step));
+}
+
+bool RankSessions::measures(const RankIdentity& id) const {
+  return std::ranges::any_of(sessions_, [&](const auto& entry) {
+    return entry.second.measures && entry.second.rank && entry.second.rank->id == id;
+  });
+}
+
+void RankSessions::measure_again(const std::string& job, std::uint64_t number, const std::string& request_json) {
+  if (request_json.empty()) return send_to_job(job, measure_cancel_frame(number));
+  const bool is_object = nlohmann::json::parse(request_json, nullptr, false).is_object();
+  bool all_measure = is_object && !held_;
+  for (const LedgerRank& rank : surroundings_.ranks.all()) {
+    if (rank.id.job != job || rank.ended || rank.id.rank == kLauncher) continue;
+    if (is_object && !held_ && measures(rank.id)) continue;
+    all_measure = false;
+    wire::RankEvent event;
+    event.mutable_measured()->set_number(number);
+    event.mutable_measured()->set_error(held_ ? "the kill switch of node " + surroundings_.node + " is thrown"
+                                              : "the program of rank " + std::to_string(rank.id.rank) +
+                                                    " does not measure between its steps");
+    surroundings_.news.tell(rank.id, rank.launch, std::move(event));
+  }
+  if (all_measure) send_to_job(job, measure_frame(number, request_json));
 }
 
 void RankSessions::send_to_job(const std::string& job, std::string_view frame) {

@@ -54,6 +54,8 @@ class RankSessions final {
   void commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
   void cancel(const std::string& job, std::uint64_t epoch) { send_to_job(job, relay_.cancel(job, epoch)); }
   void stop_job(const std::string& job, std::int64_t step) { send_to_job(job, relay_.stop(job, step)); }
+  // An empty request: it is not wanted any more. For ranks that cannot, or are not connected, the agent answers.
+  void measure_again(const std::string& job, std::uint64_t number, const std::string& request_json);
   void launching(const std::string& job) { relay_.forget(job); }
   void forget(const std::string& job) {
     relay_.forget(job);
@@ -95,6 +97,7 @@ class RankSessions final {
     pid_t pid = 0;
     bool greeted = false;
     bool is_ring = false;
+    bool measures = false;
     std::optional<LedgerRank> launcher;  // where it is one
     std::optional<LedgerRank> rank;      // where we launched it, or watch it
   };
@@ -112,6 +115,7 @@ class RankSessions final {
   void say_refused(pid_t pid, const char* what, const std::string& reason);
   void say_not_steered(pid_t pid, const HelloFrame& hello);
   [[nodiscard]] bool is_connected(const RankIdentity& id) const;
+  [[nodiscard]] bool measures(const RankIdentity& id) const;
   void refuse(const std::string& job, std::uint64_t epoch, const char* reason, const std::string& message);
   void remember_plan(const std::string& job, std::uint64_t epoch, const std::string& plan_json);
   void tell(const Session& session, wire::RankEvent event);

@@ -76,8 +76,9 @@ def _contained(method):
 
 
 class Client:
-    def __init__(self, environment, *, clock=time.monotonic, watched=None):
-        """watched: the Identity (watch/identity.py) of a rank that its user launched, not the agent."""
+    def __init__(self, environment, *, clock=time.monotonic, watched=None, measures=False):
+        """watched: the Identity (watch/identity.py) of a rank that its user launched, not the agent.
+        measures: the job looks at `measuring` between its steps, on all ranks (measuring_again.py)."""
         self._pid = os.getpid()
         self._job = environment.get("TRIMTAB_JOB", "")
         self._watched = watched
@@ -91,6 +92,7 @@ class Client:
         self._start = {}
         self._stop_step = None
         self._inbox = []
+        self._measures, self._measuring = measures, None
         self.errors = 0
         self._preparations = Preparations()
         self._kill_switch = environment.get("TRIMTAB_KILL_SWITCH", "")
@@ -121,6 +123,22 @@ class Client:
     def stop_requested(self):
         """The agent asked for an end after a step that is done. Agree on it over all ranks before acting."""
         return self._stop_step is not None and self._step > self._stop_step
+
+    @property
+    def measuring(self):
+        """The number of what the agent asks to measure again, or 0. Measure it where all ranks have the same one."""
+        held = self._measuring is not None and self._kill_switch and os.path.lexists(self._kill_switch)
+        return 0 if self._measuring is None or held else self._measuring["number"]
+
+    def take_measuring(self):
+        """The request that `measuring` is the number of. It is asked for once."""
+        request, self._measuring = self._measuring, None
+        return request
+
+    @_contained
+    def measured(self, number, step, result):
+        """Before step number `step`: what measuring_again.run() returned."""
+        self._send({"type": "measured", "number": number, "step": step, **result}, important=True)
 
     @_contained
     def begin(self, step=0, phases=None):
@@ -243,6 +261,8 @@ class Client:
     def _hello(self):
         message = {"type": "hello", "version": 1, "pid": self._pid, "job": self._job, "rank": self._rank,
                    "world_size": self._world_size, "epoch": self._change.active_epoch, "step": self._step, **self._start}
+        if self._measures:
+            message["measures"] = True
         if self._watched is not None:
             message.update(watched=True, launch=self._watched.launch)
             if self._watched.local_rank is not None:
@@ -257,16 +277,30 @@ class Client:
 
     @_contained
     def _poll(self):
-        """Serve the socket. Messages wait for next_plan(), which brings the means to judge them."""
+        """Serve the socket. What is said of plans waits for next_plan(), which brings the means to judge it."""
         if self._connection is None:
             return
         self._served = self._clock()
-        self._inbox += self._connection.poll()
+        self._inbox += self._unheard(self._connection.poll())
         if self._facts and self._connection.connected and self._facts_connection != self._connection.connected_count:
             self._facts_connection = self._connection.connected_count
             self._connection.send({"type": "facts", **self._facts})
-            self._inbox += self._connection.poll()
+            self._inbox += self._unheard(self._connection.poll())
         if len(self._inbox) > INBOX_MAX:  # No agent has so much to say between two steps.
             self._inbox.clear()
             self._connection.disconnect()
             self.errors += 1
+
+    def _unheard(self, messages):
+        """Those that are not about measuring again, of which the latest counts."""
+        for message in messages:
+            if message.get("type") == "measure":
+                self._hear_request(message)
+            elif message.get("type") == "measure_cancel":
+                self._measuring = None
+        return [message for message in messages if message.get("type") not in ("measure", "measure_cancel")]
+
+    @_contained
+    def _hear_request(self, message):
+        items = [{**item, "expected_ns": int(item["expected_ns"])} for item in message["items"]]
+        self._measuring = {"number": int(message["number"]), "bound_ms": float(message["bound_ms"]), "items": items}

@@ -29,6 +29,7 @@ import os
 import signal
 import time
 
+from . import measuring_again
 from .client import Client
 from .out_of_memory import is_out_of_memory
 from .parallel_plan import BadConfiguration, Configuration, parse, plain, read, samples_in, split_samples
@@ -103,7 +104,8 @@ class Run:
         self.planned = planned  # by a file; else the script's own words
         self.loss = None  # of the last step: the mean over the global batch
         self.next_step = 0
-        self._client = client or Client(_environment())
+        self._client = client or Client(_environment(), measures=True)
+        self._measures = 0  # what all ranks measure again after this step
         self._phases = {}
         self._depth = 0  # of loops: the outermost says hello and goodbye
         self._asked = False
@@ -296,6 +298,8 @@ class Run:
         self.next_step = step + 1
         self._client.step(step, wall_ns=time.perf_counter_ns() - wall, cpu_ns=time.process_time_ns() - cpu,
                           loss=self.loss, gradient_norm=norm, peak_bytes=self._peak_bytes(total))
+        if self._measures and not self._stop:
+            self._measure_again(total.device)
         return self.loss
 
     def _passes(self, model, optimizer, batch, loss_of, scaler):
@@ -348,20 +352,38 @@ class Run:
         return float(before.full_tensor() if hasattr(before, "full_tensor") else before)  # of fully_shard's parts
 
     def _agree(self, total, range_of):
-        """One all-reduce: the mean loss, and whether any rank was asked to stop."""
+        """One all-reduce: the mean loss, whether any rank was asked to stop, and what each was asked to measure again."""
         import torch
 
-        asked = float(self._asked or self._client.stop_requested)
-        both = torch.stack([total.float(), torch.tensor(asked, device=total.device)])
+        asked, offered = float(self._asked or self._client.stop_requested), float(self._client.measuring)
+        both = torch.stack([total.float(), *torch.tensor([asked, offered, offered * offered], device=total.device)])
         group, ranks = _group(), 1
         if group:
             ranks = group.get_world_size()
             with range_of(f"comm/all_reduce/{ranks}", both.numel() * both.element_size()):
                 group.all_reduce(both)
-                self.loss = both[0].item() / ranks  # On a GPU this waits for it.
-        else:
-            self.loss = both[0].item()
-        self._stop = both[1].item() > 0
+        loss, asked, offers, squares = both.tolist()  # On a GPU this waits for it.
+        self.loss = loss / ranks
+        self._stop = asked > 0
+        self._measures = measuring_again.agreed(offers, squares, ranks)
+
+    def _measure_again(self, device):
+        """Between two steps, over the group that the job trains with."""
+        import torch
+
+        from .parallel_collectives import once_of
+
+        group, request = _group(), self._client.take_measuring()
+
+        def most(numbers):
+            if group is None:
+                return numbers
+            tensor = torch.tensor(numbers, dtype=torch.float64, device=device)
+            group.all_reduce(tensor, op=group.ReduceOp.MAX)
+            return tensor.tolist()
+
+        result = measuring_again.run(request, lambda item: once_of(torch, item, device), most)
+        self._client.measured(request["number"], self.next_step, result)
 
     @staticmethod
     def _peak_bytes(total):

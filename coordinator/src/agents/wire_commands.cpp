@@ -46,6 +46,9 @@ struct Words {
   std::string operator()(const ProbeHardware& one) const {
     return one.urgent ? "probe devices and links" : "look at devices and links";
   }
+  std::string operator()(const MeasureAgain& one) const {
+    return one.request_json.empty() ? "measure nothing again" : "measure what is doubtful again, between two steps";
+  }
   template <typename Internal>
   std::string operator()(const Internal&) const {
     return "";
@@ -140,6 +143,14 @@ wire::ToAgent message(const CancelPlan& action, const std::string& job_name) {
   wire::ToAgent to;
   to.mutable_plan_cancel()->set_job(job_name);
   to.mutable_plan_cancel()->set_epoch(action.epoch);
+  return to;
+}
+
+wire::ToAgent message(const MeasureAgain& action, const std::string& job_name) {
+  wire::ToAgent to;
+  to.mutable_measure_again()->set_job(job_name);
+  to.mutable_measure_again()->set_number(action.number);
+  to.mutable_measure_again()->set_request_json(action.request_json);
   return to;
 }
 

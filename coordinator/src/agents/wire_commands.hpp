@@ -38,6 +38,7 @@ struct CommandContext {
 [[nodiscard]] wire::ToAgent message(const ProposePlan& action, const std::string& job_name);
 [[nodiscard]] wire::ToAgent message(const CommitPlan& action, const std::string& job_name);
 [[nodiscard]] wire::ToAgent message(const CancelPlan& action, const std::string& job_name);
+[[nodiscard]] wire::ToAgent message(const MeasureAgain& action, const std::string& job_name);
 [[nodiscard]] wire::ToAgent message(const StopRanks& action, const std::string& job_name);
 
 // "7-launch-3" or "tcp://10.0.0.5:21234"; nothing: the node of rank 0 has not been heard of, and where it is is not

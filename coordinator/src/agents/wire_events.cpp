@@ -18,6 +18,11 @@ using Body = wire::RankEvent::BodyCase;
 constexpr std::uint32_t kMostWatchedRanks = 65'536;
 constexpr std::uint64_t kMostWatchedLaunches = 1'000'000;
 
+// Of what a rank has measured again; more is not looked at.
+constexpr int kMostItems = 64;
+constexpr int kMostOfItem = 4;
+constexpr int kMostValues = 16;
+
 // In people's words; what this release does not know of is left out.
 std::string not_finite(const std::string& told) {
   if (told == "gradient_norm") return "gradient norm";
@@ -70,6 +75,8 @@ std::int64_t step_of(const wire::RankEvent& event) {
       return event.plan_failed().step();
     case Body::kBye:
       return event.bye().step();
+    case Body::kMeasured:
+      return event.measured().step();
     default:
       return 0;
   }
@@ -90,6 +97,28 @@ RankPasses passes_news(const wire::Passes& passes) {
                 part(terms.has_bubble_ns(), terms.bubble_ns(), terms.transfers_ns()),
                 part(terms.has_launch_bound_ns(), terms.launch_bound_ns(), terms.idle_ns()),
                 part(terms.has_data_ns(), terms.data_ns(), terms.idle_ns())};
+  return news;
+}
+
+std::vector<std::vector<std::int64_t>> values_of(const wire::MeasuredItem& item) {
+  std::vector<std::vector<std::int64_t>> costs;
+  for (int i = 0; i < std::min(item.costs_size(), kMostOfItem); ++i) {
+    const auto& values = item.costs(i).values();
+    costs.emplace_back(values.begin(), values.begin() + std::min(values.size(), kMostValues));
+  }
+  return costs;
+}
+
+RankMeasured measured_news(const wire::Measured& told) {
+  RankMeasured news{told.number(),
+                    told.step(),
+                    Nanoseconds(std::max<std::int64_t>(told.took_ns(), 0)),
+                    {},
+                    first_of(told.error(), kLongestMessage)};
+  for (int i = 0; i < std::min(told.items_size(), kMostItems); ++i) {
+    const wire::MeasuredItem& item = told.items(i);
+    news.items.push_back({item.item(), values_of(item), first_of(item.error(), kLongestReason)});
+  }
   return news;
 }
 
@@ -125,6 +154,8 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
       return RankLives{event.lives().output(), event.lives().records(), event.lives().processor()};
     case Body::kSaved:
       return RankSaved{event.saved().whole()};
+    case Body::kMeasured:
+      return measured_news(event.measured());
     case Body::kTimeline:  // no news: taken apart before
     case Body::kFacts:
     case Body::BODY_NOT_SET:

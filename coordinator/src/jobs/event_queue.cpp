@@ -26,7 +26,8 @@ std::optional<EventQueue::Key> EventQueue::key_of(const Event& event) {
     return is_step(event) ? std::optional<Key>() : Key{kind, from->news.index(), from->rank, ""};
   }
   const bool each_counts = std::holds_alternative<Order>(event) || std::holds_alternative<CostsCounted>(event) ||
-                           std::holds_alternative<SearchFinished>(event);
+                           std::holds_alternative<SearchFinished>(event) ||
+                           std::holds_alternative<DoubtfulListed>(event);
   return each_counts ? std::optional<Key>() : Key{kind, 0, 0, ""};
 }
 

@@ -469,6 +469,15 @@ void JobRun::carry_out(const SearchPlans& action) {
   });
 }
 
+void JobRun::carry_out(const ListDoubtful&) {
+  SearchTask task = tuning_.search_task();
+  task.costs = known_costs();
+  auto listed = doubtful_costs(task, state().job.trials.measure_again);
+  DoubtfulListed answer;
+  listed.ok() ? void(answer.doubtful = std::move(listed).value()) : void(answer.error = listed.error().message);
+  (void)events_.push(std::move(answer));
+}
+
 void JobRun::carry_out(const ProbeHardware& action) {
   const auto urgent = std::chrono::duration_cast<Nanoseconds>(state().job.trials.deadline * kProbingShare);
   const Nanoseconds patience = action.urgent ? urgent : std::max(urgent, kCalmPatience);

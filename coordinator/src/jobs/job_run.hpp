@@ -112,6 +112,7 @@ class JobRun {
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
+  void carry_out(const ListDoubtful& action);
   void carry_out(const RememberCalibration& action);
   void carry_out(const RememberProbes& action) { facts_.remember_probes(action.json); }
   void carry_out(const RememberFailure& action) { facts_.remember_failure(action.plan_hash, action.reason.text()); }

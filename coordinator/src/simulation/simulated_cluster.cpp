@@ -78,6 +78,7 @@ Status SimulatedCluster::carry_out(const Action& action) {
   if (const auto* wanted = std::get_if<KillOn>(&action)) kill(*wanted);
   if (const auto* proposed = std::get_if<ProposePlan>(&action)) propose(*proposed);
   if (std::holds_alternative<ProbeHardware>(action)) events_.emplace_back(probed(nodes_.job()));
+  if (std::holds_alternative<ListDoubtful>(action)) events_.emplace_back(DoubtfulListed{});
   if (const auto* commit = std::get_if<CommitPlan>(&action)) {
     const auto found = proposals_.find(commit->epoch);
     if (found != proposals_.end()) found->second.commit_step = commit->step;

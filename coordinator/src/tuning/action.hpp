@@ -81,6 +81,14 @@ struct ProbeHardware {
   bool computing = true;       // also what ranks computed in their steps
   int takes = 1;               // one after the other, as far as time allows; the answer is the middle one
 };
+// Which costs changes of the hardware have made doubtful: search_task() has the changes. The answer is DoubtfulListed.
+struct ListDoubtful {};
+// To every node of the job: its ranks measure between two of their steps what is requested, all or none. The answers
+// are RankMeasured. Without a request: they need not any more.
+struct MeasureAgain {
+  std::uint64_t number = 0;
+  std::string request_json;
+};
 // Facts for this and later jobs.
 struct RememberCalibration {
   std::string json;
@@ -93,9 +101,9 @@ struct RememberFailure {
   std::string plan_hash;
   Reason reason;
 };
-using Action =
-    std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks, CountCosts,
-                 SearchPlans, ProbeHardware, RememberCalibration, RememberProbes, RememberFailure>;
+using Action = std::variant<DescribeOn, BenchmarkOn, LaunchOn, KillOn, ProposePlan, CommitPlan, CancelPlan, StopRanks,
+                            CountCosts, SearchPlans, ProbeHardware, ListDoubtful, MeasureAgain, RememberCalibration,
+                            RememberProbes, RememberFailure>;
 
 // For people: what happened. Stored as the job's event list.
 struct Note {

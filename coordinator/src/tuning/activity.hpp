@@ -5,6 +5,7 @@
 // what is stored; after a coordinator's restart it may be of something that is not under way any more.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -51,9 +52,17 @@ struct Restart {
   [[nodiscard]] ChangePhases phases(Nanoseconds now) const;
 };
 
-// What a drift has changed is probed for.
+// What a drift has made doubtful is measured again by the ranks, before plans are searched.
+struct MeasuringAgain {
+  std::uint64_t number = 0;  // 0 = what is doubtful is not known yet
+  Doubtful doubtful = {};
+  std::map<std::int32_t, RankMeasured> told = {};
+};
+
+// What a drift has changed is probed for, or, where that is known, measured.
 struct Probing {
   Nanoseconds since{0};
+  std::optional<MeasuringAgain> again = {};
 };
 
 using Activity = std::variant<std::monostate, PlanChange, Restart, Measuring, Probing>;

@@ -14,6 +14,8 @@
 #include "schema/prediction.hpp"
 #include "tuning/change/change_phases.hpp"
 #include "tuning/hardware/diagnosis.hpp"
+#include "tuning/hardware/doubtful.hpp"
+#include "tuning/hardware/measured_again.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/launch/submission.hpp"
 #include "tuning/search/near_state.hpp"
@@ -87,6 +89,12 @@ struct HardwareProbed {
   [[nodiscard]] bool failed() const { return !error.empty() || probes.empty(); }
 };
 
+// What has become doubtful, as ListDoubtful has asked.
+struct DoubtfulListed {
+  Doubtful doubtful;
+  std::string error;  // why nobody knows
+};
+
 struct RankConnected {
   std::uint64_t epoch = 0;
   std::int64_t step = 0;
@@ -148,7 +156,7 @@ struct RankSaved {
   bool whole = false;
 };
 using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
-                              RankFailed, RankExited, RankSaidBye, RankSubmission, RankLives, RankSaved>;
+                              RankFailed, RankExited, RankSaidBye, RankSubmission, RankLives, RankSaved, RankMeasured>;
 struct FromRank {
   std::int32_t rank = 0;
   std::uint64_t launch = 0;
@@ -205,8 +213,8 @@ struct KillSwitches {
 // kOwnPlan: the job goes back to the plan that it began with, and is frozen.
 enum class Order { kApprove, kFreeze, kUnfreeze, kStop, kResume, kOwnPlan };
 
-using Event =
-    std::variant<Tick, NodesReady, CommandFinished, CommandMoved, CostsCounted, SearchFinished, HardwareProbed,
-                 FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches, Order, RankWatched, RunReplaced>;
+using Event = std::variant<Tick, NodesReady, CommandFinished, CommandMoved, CostsCounted, SearchFinished,
+                           HardwareProbed, DoubtfulListed, FromRank, NodeLost, NodeBack, NodesOffered, KillSwitches,
+                           Order, RankWatched, RunReplaced>;
 
 }  // namespace trimtab::coordinator

@@ -56,8 +56,9 @@ void check_doing(const TuningState& state) {
       TRIMTAB_ASSERT(steers_ranks(phase) && phase != Phase::kTraining, "a job that trains on is not measured");
       return;
     case Doing::kProbing:
-      TRIMTAB_ASSERT(state.hardware.has_open_drift() && (phase == Phase::kTraining || phase == Phase::kTrials),
-                     "a drift that is not explained yet is probed for");
+      TRIMTAB_ASSERT((state.hardware.has_open_drift() || state.hardware.measures_first) &&
+                         (phase == Phase::kTraining || phase == Phase::kTrials),
+                     "a drift that is not explained yet is probed for, or what it has made doubtful is measured");
       return;
     case Doing::kHalted:
       TRIMTAB_ASSERT(state.has_ranks() && !state.failure.empty(), "a halted job had ranks, and says why it has none");

@@ -104,6 +104,11 @@ void Machine::explain_drift() {
 
 void Machine::request_search() {
   trials.update_observations();
+  if (hardware.measures_first()) {
+    activity.become(Doing::kProbing, Probing{now.monotonic, MeasuringAgain{}});
+    out.changed = true;
+    return out.act(ListDoubtful{});
+  }
   activity.become(Doing::kSearching);
   out.changed = true;
   searches.ask(SearchFor::kJob, out);

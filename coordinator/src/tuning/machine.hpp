@@ -43,6 +43,7 @@ struct Machine {
   [[nodiscard]] bool return_to_initial();
   // What was measured, and is ready, was of other nodes or other hardware. The plan is the one to begin from.
   void begin_anew(const PlanText& plan, const Predicted& predicted);
+  // What is doubtful is measured first, where it can be.
   void request_search();
   // Probes are asked for, where what they find may be acted on. REQUIRES: a drift that nothing was done about.
   void explain_drift();

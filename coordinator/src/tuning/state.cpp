@@ -6,7 +6,7 @@ namespace trimtab::coordinator {
 
 double TuningState::overhead_ms() const {
   double sum = forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) +
-               spent.growth_ms + hardware.looks_ms;
+               spent.growth_ms + hardware.looks_ms + hardware.measurings_ms;
   for (const Trial& trial : trials) sum += trial.overhead_ms();
   return sum;
 }

@@ -90,6 +90,29 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Replaced, plan, predicted, measured)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassedOver, plan, predicted_ms, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredPlan, plan, measured_ms, sigma_ms, peak_bytes, pass_ms,
                                                 pass_steps, terms)
+static void to_json(json& to, const MeasuredCost& one) {
+  to = {{"key", trimtab::to_json(one.key)},
+        {"pair", one.pair},
+        {"device", one.device},
+        {"before_ns", one.before_ns},
+        {"expected_ns", one.expected_ns},
+        {"values", one.values},
+        {"others_ns", one.others_ns}};
+}
+
+static void from_json(const json& from, MeasuredCost& one) {
+  auto key = parse_cost_key(from.at("key").get<std::string>());
+  if (!key.ok()) throw std::runtime_error(key.error().message);
+  one.key = std::move(key).value();
+  from.at("pair").get_to(one.pair);
+  from.at("device").get_to(one.device);
+  from.at("before_ns").get_to(one.before_ns);
+  from.at("expected_ns").get_to(one.expected_ns);
+  from.at("values").get_to(one.values);
+  from.at("others_ns").get_to(one.others_ns);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Remeasured, doubtful, step, took_ms, costs, left)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, noticed_step, before_ms, after_ms,
                                                 by_look, during, handled, links, devices, what, stale, trials_before,
                                                 kept, gained_before, gained_in, confidence)
@@ -329,6 +352,32 @@ void each_later_field(State& s, const Visit& visit) {
   visit("stops_refused", s.stops.refused);
 }
 
+// Few jobs meet changes of the hardware. By the places of the drifts.
+void write_measured_again(const HardwareState& hardware, json& document) {
+  json of_drifts = json::array();
+  for (std::size_t i = 0; i < hardware.drifts.size(); ++i) {
+    if (hardware.drifts[i].doubts) of_drifts.push_back({{"drift", i}, {"again", hardware.drifts[i].again}});
+  }
+  if (of_drifts.empty() && !hardware.measures_first && hardware.measurings == 0) return;
+  document["measured_again"] = {{"first", hardware.measures_first},
+                                {"times", hardware.measurings},
+                                {"ms", hardware.measurings_ms},
+                                {"drifts", of_drifts}};
+}
+
+void read_measured_again(const json& document, HardwareState& hardware) {
+  if (!document.contains("measured_again")) return;
+  const json& told = document.at("measured_again");
+  told.at("first").get_to(hardware.measures_first);
+  told.at("times").get_to(hardware.measurings);
+  told.at("ms").get_to(hardware.measurings_ms);
+  for (const json& one : told.at("drifts")) {
+    Drift& drift = hardware.drifts.at(one.at("drift").get<std::size_t>());
+    drift.doubts = true;
+    one.at("again").get_to(drift.again);
+  }
+}
+
 // Few jobs meet near hardware.
 bool is_told(const NearState& near) {
   return !near.found.fingerprint.empty() || !near.findings.empty() || near.requests_done > 0;
@@ -359,6 +408,7 @@ std::string to_json(const TuningState& state) {
   each_later_field(state, write);
   if (state.watched) document["watched"] = true;
   if (is_told(state.profiling.near)) document["near"] = state.profiling.near;
+  write_measured_again(state.hardware, document);
   // A person's text or a rank's last output need not be UTF-8.
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -378,6 +428,7 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
     });
     state.watched = document.value("watched", false);
     if (document.contains("near")) document.at("near").get_to(state.profiling.near);
+    read_measured_again(document, state.hardware);
     if (!document.contains("trained_ms")) {
       state.spent.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
     }

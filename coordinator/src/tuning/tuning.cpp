@@ -214,6 +214,8 @@ Next Tuning::on(const FromRank& from) {
         } else if constexpr (std::is_same_v<News, RankPasses>) {
           m_.trials.take_passes(from.rank, news);
           return {};
+        } else if constexpr (std::is_same_v<News, RankMeasured>) {
+          return retuning_.handle(from.rank, news);
         } else if constexpr (std::is_same_v<News, RankSaidBye> || std::is_same_v<News, RankLives> ||
                              std::is_same_v<News, RankSaved>) {
           return {};  // before the exit, which is what counts

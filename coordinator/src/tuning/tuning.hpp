@@ -84,6 +84,7 @@ class Tuning {
   [[nodiscard]] Next on(const CommandMoved&);
   [[nodiscard]] Next on(const SearchFinished&);
   [[nodiscard]] Next on(const HardwareProbed& probed) { return retuning_.handle(probed); }
+  [[nodiscard]] Next on(const DoubtfulListed& listed) { return retuning_.handle(listed); }
   [[nodiscard]] Next on(const FromRank&);
   [[nodiscard]] Next on(const NodeLost&);
   [[nodiscard]] Next on(const NodeBack&);

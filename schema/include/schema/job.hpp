@@ -70,6 +70,9 @@ struct TrialSettings {
   // Steps that were longer or shorter for less have met noise, and no change of the machine; 0 = a few blocks are
   // enough.
   Nanoseconds lasting = std::chrono::minutes(1);
+  // For so long a live job stands still between two steps to measure again what a change of the machine has made
+  // doubtful; 0 = never.
+  Nanoseconds measure_again = std::chrono::seconds(2);
   bool stop_after = false;  // key `after`: "continue" (default) goes on training, "stop" ends the job after tuning
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
 };

@@ -40,10 +40,12 @@ void members(M& m, Of<TrialSettings> auto& trials) {
   m.always("deadline_ns", trials.deadline, kTime);
   m.unless(TrialSettings().look_every, "look_every_ns", trials.look_every, {0, kMostNs, kTime.name});
   m.unless(TrialSettings().lasting, "lasting_ns", trials.lasting, {0, kMostNs, kTime.name});
+  m.unless(TrialSettings().measure_again, "measure_again_ns", trials.measure_again, {0, kMostNs, kTime.name});
   m.word("after", trials.stop_after, kAfterTuning);
   if constexpr (M::kReads) {
     if (!is_look_period(trials.look_every)) m.in.at("look_every_ns").fail(kLookRule);
     if (!is_lasting(trials.lasting)) m.in.at("lasting_ns").fail(kLastingRule);
+    if (!is_pause(trials.measure_again)) m.in.at("measure_again_ns").fail(kPauseRule);
     if (!is_gain(trials.minimum_gain)) m.in.at("minimum_gain").fail(kGainRule);
     if (!is_overhead(trials.overhead)) m.in.at("overhead").fail(kOverheadRule);
   }

@@ -70,6 +70,12 @@ inline constexpr const char* kLookRule = "0 or at least 1 s, at most 1e7";
 }
 inline constexpr const char* kLastingRule = "0 or 1 s to 3600 s";
 
+// trials.measure_again_s; 0 = never.
+[[nodiscard]] inline bool is_pause(Nanoseconds time) {
+  return time.count() == 0 || (time >= std::chrono::milliseconds(100) && time <= std::chrono::minutes(1));
+}
+inline constexpr const char* kPauseRule = "0 or 0.1 s to 60 s";
+
 inline constexpr std::int64_t kMaxCrashes = 99;  // they are remembered one by one
 inline constexpr std::int64_t kMaxCrashSteps = 1'000'000'000;
 

@@ -53,6 +53,10 @@ bool is_look_time(double seconds) {
   return seconds >= 0 && seconds <= kMaxDeadlineSeconds && is_look_period(Nanoseconds(std::llround(seconds * 1e9)));
 }
 
+bool is_pause_time(double seconds) {
+  return seconds >= 0 && seconds <= kMaxDeadlineSeconds && is_pause(Nanoseconds(std::llround(seconds * 1e9)));
+}
+
 bool is_lasting_time(double seconds) {
   return seconds >= 0 && seconds <= kMaxDeadlineSeconds && is_lasting(Nanoseconds(std::llround(seconds * 1e9)));
 }
@@ -173,6 +177,11 @@ std::vector<Row> rest() {
        "how often the hardware is looked at while the job trains. 0 = never"},
       {"trials.lasting_s", seconds_setting(kLastingRule, is_lasting_time), of(&Job::trials, &TrialSettings::lasting),
        "for how long at least steps must have changed, so that the machine is taken to have. 0 = some twenty steps"},
+      {"trials.measure_again_s", seconds_setting(kPauseRule, is_pause_time),
+       of(&Job::trials, &TrialSettings::measure_again),
+       "for how long at most a live job stands still to measure again what a change of the machine has made doubtful. "
+       "0 "
+       "= never"},
       {"trials.minimum_gain", number_setting("SHARE", kGainRule, is_gain),
        of(&Job::trials, &TrialSettings::minimum_gain),
        "of a step's time: what a plan must promise, at best, to be tried"},

@@ -72,6 +72,20 @@ TEST_CASE("the frames of the protocol's page are understood") {
   CHECK(parsed<SubmissionFrame>(R"({"type":"submission","state":"preempted","message":"m"})").ended);
 }
 
+TEST_CASE("what a rank has measured again is bounded, and of whole numbers") {
+  const auto measured = [](const std::string& items) {
+    return R"({"type":"measured","number":1,"step":2,"took_ns":3,"items":)" + items + "}";
+  };
+  CHECK(parsed<wire::Measured>(measured("[]")).items_size() == 0);
+  CHECK(parsed<HelloFrame>(R"({"type":"hello","version":1,"pid":1,"rank":0,"epoch":0,"step":0,"measures":true})")
+            .measures);
+  CHECK(refused(measured(R"([{"item":0,"values":[[1.5]]}])")).find("'values'") != std::string::npos);
+  CHECK(refused(measured(R"([{"item":0,"values":[5]}])")).find("'values'") != std::string::npos);
+  CHECK(refused(measured(R"([{"item":0,"values":[[1],[2],[3]]}])")).find("at most 2") != std::string::npos);
+  CHECK(refused(measured(R"([{"item":65}])")).find("'item'") != std::string::npos);
+  CHECK(refused(R"({"type":"measured","number":0,"step":2,"took_ns":3})").find("'number'") != std::string::npos);
+}
+
 TEST_CASE("a rank that its user launched says so, and what its steps went into") {
   const auto hello = parsed<HelloFrame>(
       R"({"type":"hello","version":1,"pid":1,"watched":true,"job":"train","rank":3,"world_size":4,"local_rank":1,"launch":2,"epoch":0,"step":0})");

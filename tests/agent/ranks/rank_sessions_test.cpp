@@ -356,6 +356,54 @@ TEST_CASE("while the kill switch is thrown ranks hear of incumbents alone") {
   fixture.until([&] { return client.heard().size() == 6; });
 }
 
+TEST_CASE("a rank that measures between its steps is asked to, and what it tells goes on") {
+  Fixture fixture;
+  auto client = fixture.client();
+  json hello = Fixture::hello("j", 0);
+  hello["measures"] = true;
+  client.say(hello);
+  fixture.until([&] { return client.heard().size() == 1; });
+  fixture.sessions.measure_again("j", 2, R"({"bound_ms":500,"items":[]})");
+  fixture.sessions.measure_again("j", 2, "");
+  fixture.until([&] { return client.heard().size() == 3; });
+  CHECK(client.heard()[1] == json{{"type", "measure"}, {"number", 2}, {"bound_ms", 500}, {"items", json::array()}});
+  CHECK(client.heard()[2] == json{{"type", "measure_cancel"}, {"number", 2}});
+  client.say({{"type", "measured"},
+              {"number", 2},
+              {"step", 8},
+              {"took_ns", 70},
+              {"items", {{{"item", 0}, {"values", {{5, 6}, {7}}}}, {{"item", 1}, {"error", "no"}}}}});
+  fixture.until([&] { return fixture.news_sent.size() == 2; });
+  const wire::Measured& told = fixture.news_sent[1].measured();
+  CHECK(told.number() == 2);
+  CHECK(told.step() == 8);
+  CHECK(told.took_ns() == 70);
+  REQUIRE(told.items_size() == 2);
+  CHECK(told.items(0).costs(0).values(1) == 6);
+  CHECK(told.items(0).costs(1).values(0) == 7);
+  CHECK(told.items(1).error() == "no");
+}
+
+TEST_CASE("for a rank that does not measure between its steps, or under a kill switch, its agent answers") {
+  Fixture fixture;
+  auto client = fixture.client();
+  const bool held = GENERATE(false, true);
+  json hello = Fixture::hello("j", 0);
+  hello["measures"] = held;
+  client.say(hello);
+  fixture.until([&] { return client.heard().size() == 1; });
+  if (held) fixture.sessions.hold(true);
+  fixture.sessions.measure_again("j", 2, R"({"bound_ms":500,"items":[]})");
+  REQUIRE(fixture.news_sent.size() == 2);
+  CHECK(fixture.news_sent[1].launch() == 7);
+  CHECK(fixture.news_sent[1].measured().number() == 2);
+  CHECK(fixture.news_sent[1].measured().error() ==
+        (held ? "the kill switch of node n0 is thrown" : "the program of rank 0 does not measure between its steps"));
+  fixture.sessions.stop_job("j", 9);
+  fixture.until([&] { return client.heard().size() == 2; });
+  CHECK(client.heard()[1]["type"] == "stop");
+}
+
 TEST_CASE("a rank's ring is folded by the cost keys of its model and plan") {
   Fixture fixture;
   const int ring = make_ring("op/block0/forward", 5);

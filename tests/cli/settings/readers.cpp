@@ -114,6 +114,7 @@ std::vector<std::string> job_keys() {
           "trials.deadline_s",
           "trials.look_every_s",
           "trials.lasting_s",
+          "trials.measure_again_s",
           "trials.minimum_gain",
           "trials.overhead",
           "trials.after",

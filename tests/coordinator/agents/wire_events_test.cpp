@@ -70,6 +70,32 @@ TEST_CASE("a rank's preparations come with its step, and are a count") {
   CHECK_FALSE(from_rank(event));
 }
 
+TEST_CASE("what a rank has measured again comes as it was told, and no more of it than ranks tell") {
+  wire::RankEvent event;
+  wire::Measured& told = *event.mutable_measured();
+  told.set_number(3);
+  told.set_step(700);
+  told.set_took_ns(5);
+  wire::MeasuredItem& first = *told.add_items();
+  first.set_item(2);
+  first.add_costs()->add_values(7);
+  for (int i = 0; i < 100; ++i) first.mutable_costs(0)->add_values(8);
+  told.add_items()->set_error(euros(10'000));
+  for (int i = 0; i < 1000; ++i) told.add_items();
+  const auto measured = news<RankMeasured>(event);
+  CHECK(measured.number == 3);
+  CHECK(measured.step == 700);
+  CHECK(measured.took == Nanoseconds(5));
+  REQUIRE(measured.items.size() == 64);
+  CHECK(measured.items[0].item == 2);
+  REQUIRE(measured.items[0].costs.size() == 1);
+  CHECK(measured.items[0].costs[0].front() == 7);
+  CHECK(measured.items[0].costs[0].size() == 16);
+  CHECK(measured.items[1].error.size() <= kLongestReason);
+  told.set_took_ns(-1);
+  CHECK(news<RankMeasured>(event).took == Nanoseconds(0));
+}
+
 TEST_CASE("no event of a rank speaks of a step that no job reaches") {
   using Set = std::function<void(wire::RankEvent&, std::int64_t)>;
   const std::vector<Set> every{[](auto& event, auto step) { event.mutable_connected()->set_step(step); },
@@ -77,6 +103,7 @@ TEST_CASE("no event of a rank speaks of a step that no job reaches") {
                                [](auto& event, auto step) { event.mutable_plan_ack()->set_step(step); },
                                [](auto& event, auto step) { event.mutable_plan_active()->set_step(step); },
                                [](auto& event, auto step) { event.mutable_plan_failed()->set_step(step); },
+                               [](auto& event, auto step) { event.mutable_measured()->set_step(step); },
                                [](auto& event, auto step) { event.mutable_bye()->set_step(step); }};
   for (const Set& set : every) {
     wire::RankEvent event;

@@ -160,6 +160,15 @@ std::string told(const RankLives& one) {
   return std::string("lives") + (one.output ? " output" : "") + (one.records ? " records" : "") +
          (one.processor ? " processor" : "");
 }
+std::string told(const RankMeasured& one) {
+  const auto item = [](const RankMeasured::Item& of) {
+    std::string text = std::to_string(of.item);
+    for (const auto& values : of.costs) text += "=" + numbers(values);
+    return text + of.error;
+  };
+  return "measured " + std::to_string(one.number) + " before step " + std::to_string(one.step) + " in " +
+         to_text(milliseconds(one.took)) + " ms " + list(one.items, item) + text_field("error", one.error);
+}
 std::string told(const RankSaved& one) {
   return one.whole ? "saved" : "saves";
 }
@@ -193,6 +202,10 @@ std::string heard(const SearchFinished& one) {
 }
 std::string heard(const HardwareProbed& one) {
   return "probed " + probes(one.probes) + text_field("error", one.error) + text_field("plan", one.plan_hash);
+}
+std::string heard(const DoubtfulListed& one) {
+  return "doubtful " + std::to_string(one.doubtful.costs) + " of which fit " +
+         std::to_string(one.doubtful.items.size()) + text_field("error", one.error);
 }
 std::string heard(const FromRank& one) {
   return "rank " + std::to_string(one.rank) + "@" + std::to_string(one.launch) + " " +
@@ -270,6 +283,12 @@ std::string done(const SearchPlans& one) {
 std::string done(const ProbeHardware& one) {
   return "probe since step " + std::to_string(one.since_step) + text_field("plan", one.plan_hash) +
          word("urgent", one.urgent) + word("computing", one.computing) + " takes " + std::to_string(one.takes);
+}
+std::string done(const ListDoubtful&) {
+  return "list what is doubtful";
+}
+std::string done(const MeasureAgain& one) {
+  return "measure again " + std::to_string(one.number) + (one.request_json.empty() ? " no more" : "");
 }
 std::string done(const RememberCalibration& one) {
   return "remember calibration " + brief(one.json);

@@ -55,6 +55,26 @@ TEST_CASE("transcript of a link that gets slower while the job trains, and recov
   story.check();
 }
 
+TEST_CASE("transcript of a link whose costs the ranks measure again", "[transcripts]") {
+  Story story("drift-measured-again", training_job(4000), plans_of_story(), 5, 0.01);
+  story.world.faults.probes = hardware();
+  train(story);
+  story.run_steps(100);
+  story.say("steps take half as long again, the link delivers 38 %");
+  story.world.faults.slowdown = 1.5;
+  story.world.faults.probes = hardware(0.38);
+  CostKey key;
+  key.kind = CostKind::kCollective;
+  key.subject = "all_reduce";
+  key.bytes = 1 << 20;
+  key.group_size = 2;
+  key.placement = "inter_node";
+  story.world.faults.doubtful = {3, {{{{key, 10e6, 26e6}}, {}, {}, -1}}, "{\"items\":[]}"};
+  story.world.faults.measured_times = 0.9;
+  run_until_tuned_again(story);
+  story.check();
+}
+
 TEST_CASE("transcript of a machine that changes while the job is tuned", "[transcripts]") {
   Job job = training_job(4000);
   job.trials.max_trials = 12;

@@ -71,6 +71,8 @@ TuningState full_state() {
   state.failed_hashes = state.hung_hashes = {"hash"};
   state.hardware.drifts = {Drift()};
   state.hardware.drifts.back().gained_in = {1};
+  state.hardware.drifts.back().doubts = true;
+  state.hardware.drifts.back().again.costs = {MeasuredCost{{}, {"n0", "n1"}, -1, 1, 2, {3}, 4}};
   state.hardware.first_probes = state.hardware.last_probes = state.hardware.expected_there = probes;
   state.hardware.slow_devices = {{0, 0.5}};
   state.hardware.unprobed_nodes = {"n0"};

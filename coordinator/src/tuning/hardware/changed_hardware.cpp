@@ -11,16 +11,6 @@ namespace {
 constexpr double kLeastLeft = 0.1;     // of a cost, however much shorter its messages have become
 constexpr double kLeastSpeed = 0.001;  // that a cluster document can say
 
-double messages_of(const CostKey& key) {
-  if (key.kind != CostKind::kCollective) return 1;
-  return (key.subject == "all_reduce" ? 2.0 : 1.0) * std::max(key.group_size - 1, 1);
-}
-
-double changed_ns(const Cost& cost, const LinkChange& change) {
-  const double ns = cost.statistics.mean() / change.share;
-  return std::max(ns + messages_of(cost.key) * change.message_ms * 1e6, kLeastLeft * ns);
-}
-
 void change_speed(const LinkChange& change, Link& link) {
   link.bandwidth_bytes_per_s *= change.share;
   link.latency_us = std::max(0.0, link.latency_us + change.message_ms * 1e3);
@@ -73,6 +63,16 @@ void name_links(const LinkChanges& changes, const std::map<NodePair, LinkChange>
 
 }  // namespace
 
+double messages_of(const CostKey& key) {
+  if (key.kind != CostKind::kCollective) return 1;
+  return (key.subject == "all_reduce" ? 2.0 : 1.0) * std::max(key.group_size - 1, 1);
+}
+
+double changed_ns(const CostKey& key, double ns, const LinkChange& change) {
+  const double shared = ns / change.share;
+  return std::max(shared + messages_of(key) * change.message_ms * 1e6, kLeastLeft * shared);
+}
+
 void slow_devices(const std::map<std::int32_t, double>& shares, Cluster& cluster) {
   std::int32_t device = 0;
   for (Node& node : cluster.nodes) {
@@ -97,7 +97,7 @@ std::int32_t change_links(const LinkChanges& changes, Cluster& cluster, std::vec
     const bool moves = cost.key.kind == CostKind::kCollective || cost.key.kind == CostKind::kPointToPoint;
     const auto change = changes.levels.find(cost.key.placement.empty() ? "intra_node" : cost.key.placement);
     if (!moves || change == changes.levels.end() || cost.statistics.empty()) continue;
-    const double ns = changed_ns(cost, change->second);
+    const double ns = changed_ns(cost.key, cost.statistics.mean(), change->second);
     cost.statistics = {};
     cost.statistics.add(std::llround(ns));
     ++stale;

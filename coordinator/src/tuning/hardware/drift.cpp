@@ -42,6 +42,11 @@ std::string doubt_text(const std::vector<Finding>& doubtful) {
          confidence_text(doubtful.front().confidence) + " sure" + others;
 }
 
+std::string as_what(const Remeasured& again) {
+  if (again.costs.empty()) return "they are taken as probed";
+  return std::to_string(again.costs.size()) + " are taken as ranks have measured them again, the rest as probed";
+}
+
 }  // namespace
 
 std::optional<StepChange> Hardware::add_step(const JobStep& step) {
@@ -180,6 +185,33 @@ void Hardware::begin_retuning() {
   const std::int64_t longest = std::max<std::int64_t>(view_.state.job.steps / kLongestWaitShare, 1);
   known_.retune_wait = std::min(known_.retune_wait > 0 ? 2 * known_.retune_wait : kFirstWait, longest);
   known_.retuned_step = view_.state.step;
+  Drift& drift = known_.drifts.back();
+  // Also of what is not sure enough to be named: prices follow the probes all the same.
+  const bool is_named = drift.links || drift.devices;
+  const bool is_priced = !known_.slow_devices.empty() || !link_changes(known_.first_probes, known_.last_probes).empty();
+  drift.doubts = known_.measures_first = (is_named || is_priced) && view_.state.job.trials.measure_again.count() > 0;
+}
+
+// Whose operators take what they took was blamed for something else.
+void Hardware::take_measured(const Remeasured& again) {
+  known_.measures_first = false;
+  known_.measurings_ms += again.took_ms;
+  known_.drifts.back().again = again;
+  out_.changed = true;
+  if (again.doubtful == 0) return;
+  if (again.costs.empty()) {
+    out_.decide("search with doubtful costs",
+                std::to_string(again.doubtful) + " costs are doubtful and were not measured again: " + again.left);
+    return out_.note("drift",
+                     std::to_string(again.doubtful) + " costs are doubtful and were not measured again: " + again.left);
+  }
+  out_.note("drift", describe(again));
+  for (const auto& [device, speed] : as_measured(known_.slow_devices, again.costs)) {
+    known_.take_device_speed(device, speed);
+    if (known_.slow_devices.contains(device)) continue;
+    out_.note("drift", "device " + std::to_string(device) +
+                           " is not slow: its operators take what they took before, and it is not priced as slow");
+  }
 }
 
 void Hardware::note_stale(const SearchReply& reply) {
@@ -203,7 +235,7 @@ void Hardware::note_stale(const SearchReply& reply) {
   } else {
     drift.stale = "stale are " + std::to_string(reply.costs_stale) + " of " + std::to_string(reply.costs_known) +
                   " costs, of links" + (slowed.empty() ? "" : ", and all operators' on slow devices") +
-                  "; until trials measure, they are taken as probed (" + text + "), and the others as they are";
+                  "; until trials measure, " + as_what(drift.again) + " (" + text + "), and the others as they are";
   }
   out_.changed = true;
   out_.note("drift", drift.stale);

@@ -43,6 +43,11 @@ class Hardware {
   [[nodiscard]] bool explained(const HardwareProbed& probed);
   [[nodiscard]] bool not_explained(const std::string& why);
   void begin_retuning();
+  // Whether ranks measure what has become doubtful before plans are searched.
+  [[nodiscard]] bool measures_first() const { return known_.measures_first; }
+  [[nodiscard]] std::uint64_t next_measuring() { return ++known_.measurings; }
+  // They have, or why they have not.
+  void take_measured(const Remeasured& again);
   // Which of the costs the drift has made wrong, and what they are taken to be until trials measure again.
   void note_stale(const SearchReply& reply);
 

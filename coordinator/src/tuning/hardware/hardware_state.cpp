@@ -15,6 +15,11 @@ void HardwareState::forget_kept() {
   for (Drift& drift : drifts) drift.kept = false;
 }
 
+std::vector<MeasuredCost> HardwareState::measured_again() const {
+  const auto last = std::find_if(drifts.rbegin(), drifts.rend(), [](const Drift& one) { return one.doubts; });
+  return last == drifts.rend() ? std::vector<MeasuredCost>{} : last->again.costs;
+}
+
 void HardwareState::accept(const std::vector<Finding>& findings) {
   for (const Finding& one : findings) {
     for (Probe& known : last_probes) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tuning/hardware/diagnosis.hpp"
+#include "tuning/hardware/measured_again.hpp"
 #include "tuning/trial/comparison.hpp"
 
 namespace trimtab::coordinator {
@@ -34,6 +35,8 @@ struct Drift {
   bool kept = false;                    // tuned again for it, which ended with the plan that it was noticed under
   Ratio gained_before;                  // by the tuning that it ended; 1 = nothing
   std::vector<std::int32_t> gained_in;  // the trials that measured that, one after the other; none: it was compared
+  bool doubts = false;                  // what it has made doubtful has been asked for, and `again` tells of that
+  Remeasured again;
 };
 
 struct HardwareState {
@@ -50,13 +53,18 @@ struct HardwareState {
   // took in training, on devices as fast as those that costs were measured on.
   std::vector<std::string> unprobed_nodes;
   std::vector<Probe> expected_there;
-  std::string other_hardware;  // nodes that came back as such and have not been measured since
-  bool unprofiled = false;     // no node is of the hardware any more that costs were measured on
-  double looks_ms = 0;         // what steps took longer while the hardware was looked at in training
-  double dearest_look_ms = 0;  // the most of these that one look took
+  std::string other_hardware;    // nodes that came back as such and have not been measured since
+  bool unprofiled = false;       // no node is of the hardware any more that costs were measured on
+  double looks_ms = 0;           // what steps took longer while the hardware was looked at in training
+  double dearest_look_ms = 0;    // the most of these that one look took
+  bool measures_first = false;   // what the last drift has made doubtful is measured before plans are searched
+  std::uint64_t measurings = 0;  // so often ranks have been asked to
+  double measurings_ms = 0;      // that they stood still for it
 
   // One was noticed, and nothing has been done about it yet.
   [[nodiscard]] bool has_open_drift() const { return !drifts.empty() && !drifts.back().handled; }
+  // What ranks have measured since the hardware was last found changed.
+  [[nodiscard]] std::vector<MeasuredCost> measured_again() const;
   // The job was tuned again a short while ago.
   [[nodiscard]] bool waits_to_retune(std::int64_t step) const { return step < retuned_step + retune_wait; }
   // What was tuned for was another machine.

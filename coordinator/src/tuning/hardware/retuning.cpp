@@ -75,13 +75,15 @@ void Retuning::train_on() {
 }
 
 Next Retuning::handle(const HardwareProbed& probed) {
-  if (m_.state.doing == Doing::kProbing) return explained(m_.hardware.explained(probed));
+  if (m_.state.doing == Doing::kProbing && measuring_again() == nullptr)
+    return explained(m_.hardware.explained(probed));
   const bool told = m_.hardware.take_look(probed);
   if (!told || m_.hardware.takes_first_look()) return first_look_over();
   return m_.hardware.judge_looks() ? retune() : Next{};
 }
 
 Next Retuning::not_explained() {
+  if (measuring_again() != nullptr) return not_measured("the ranks did not answer within the deadline");
   return explained(m_.hardware.not_explained("nobody answered within the deadline"));
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // What is done about hardware that is not what it was: tuning begins again from the incumbent or goes on
-// (retuning.cpp), and a node that came back as other hardware is measured anew (measuring_anew.cpp).
+// (retuning.cpp), what it has made doubtful is measured again (measuring_again.cpp), and a node that came back as other
+// hardware is measured anew (measuring_anew.cpp).
 
 #include <string>
 
@@ -24,6 +25,8 @@ class Retuning {
   [[nodiscard]] Next handle(const HardwareProbed& probed);
   // Nobody answered.
   [[nodiscard]] Next not_explained();
+  [[nodiscard]] Next handle(const DoubtfulListed& listed);
+  [[nodiscard]] Next handle(std::int32_t rank, const RankMeasured& measured);
   [[nodiscard]] Next first_look_over();
   [[nodiscard]] Next retune();
 
@@ -38,6 +41,9 @@ class Retuning {
 
  private:
   [[nodiscard]] Next explained(bool tune_again);
+  [[nodiscard]] MeasuringAgain* measuring_again();
+  [[nodiscard]] Next not_measured(const std::string& why);
+  [[nodiscard]] Next measured(const Remeasured& again);
 
   Machine& m_;
   Launch& launch_;

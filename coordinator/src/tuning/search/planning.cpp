@@ -343,7 +343,8 @@ Status search(const SearchTask& task, const Setting& setting, const tuner::CostT
 Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
   TRIMTAB_TRY(Setting setting, read_setting(task));
   std::vector<Cost> costs = task.costs;
-  const std::int32_t stale = change_links(task.link_changes, setting.cluster, costs);
+  const std::int32_t stale = change_links(as_measured(task.link_changes, task.measured_again), setting.cluster, costs);
+  supersede(task.measured_again, costs);
   slow_devices(task.slow_devices, setting.cluster);
   // Gaps that benchmarks could not fill are estimated; predictions name them.
   TRIMTAB_TRY(const tuner::CostTable table, tuner::CostTable::build(setting.model, setting.cluster, costs, {true}));

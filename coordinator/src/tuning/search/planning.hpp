@@ -16,6 +16,7 @@
 #include "schema/prediction.hpp"
 #include "tuning/hardware/diagnosis.hpp"
 #include "tuning/hardware/link_changes.hpp"
+#include "tuning/hardware/measured_again.hpp"
 #include "tuning/trial/term_parts.hpp"
 
 namespace trimtab::coordinator {
@@ -61,6 +62,7 @@ struct SearchTask {
   Shift shift;                                  // what may have changed since
   LinkChanges link_changes;                     // what a drift has made of them
   std::map<std::int32_t, double> slow_devices;  // their speed beside those that costs are of
+  std::vector<MeasuredCost> measured_again;     // since then
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;

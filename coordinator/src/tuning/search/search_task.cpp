@@ -41,6 +41,7 @@ SearchTask search_task(const TuningState& state) {
   if (!state.hardware.drifts.empty()) task.shift = shift_of(state.hardware.drifts.back());
   task.link_changes = link_changes(state.hardware.first_probes, state.hardware.last_probes);
   task.slow_devices = state.hardware.slow_devices;
+  task.measured_again = state.hardware.measured_again();
   task.excluded.insert(task.excluded.end(), state.forgotten.tried.begin(), state.forgotten.tried.end());
   for (const Trial& trial : state.trials) {
     if (trial.id <= state.trials_before_resize) continue;

@@ -150,6 +150,38 @@ struct Crash {
   }
 };
 
+// A cost that a change of the machine had made doubtful.
+struct CostMeasuredAgain {
+  std::string cost;
+  double before = 0;
+  double expected = 0;
+  double now = 0;
+
+  static constexpr void fields(auto&& visit) {
+    visit("cost", &CostMeasuredAgain::cost, Presence::kUsual, "In words.");
+    visit("before", &CostMeasuredAgain::before, Presence::kUsual, "Milliseconds, as costs said before the change.");
+    visit("expected", &CostMeasuredAgain::expected, Presence::kUsual, "As probes had let one expect.");
+    visit("now", &CostMeasuredAgain::now, Presence::kUsual, "As the ranks have measured it.");
+  }
+};
+
+// In a pause of the running job, after a drift.
+struct MeasuredAgain {
+  std::int64_t doubtful = 0;
+  std::int64_t step = 0;
+  double took_ms = 0;
+  std::vector<CostMeasuredAgain> costs;
+  std::string left;
+
+  static constexpr void fields(auto&& visit) {
+    visit("doubtful", &MeasuredAgain::doubtful, Presence::kUsual, "Costs that the change had made so.");
+    visit("step", &MeasuredAgain::step, Presence::kUsual, "Before which the ranks measured; 0: they did not.");
+    visit("took_ms", &MeasuredAgain::took_ms, Presence::kUsual, "That training stood still.");
+    visit("costs", &MeasuredAgain::costs, Presence::kUsual, "");
+    visit("left", &MeasuredAgain::left, Presence::kUsual, "Why others were not; empty: all were.");
+  }
+};
+
 // Step times changed for good under the incumbent; or they did not, and a look at the hardware found a change.
 struct Drift {
   std::int64_t since_step = 0;
@@ -163,6 +195,7 @@ struct Drift {
   std::string stale;
   std::optional<std::int64_t> trials_before;
   std::optional<Ratio> gained_before;
+  std::optional<MeasuredAgain> measured_again;
 
   static constexpr void fields(auto&& visit) {
     visit("since_step", &Drift::since_step, Presence::kUsual, "");
@@ -176,6 +209,7 @@ struct Drift {
     visit("stale", &Drift::stale, Presence::kUsual, "Which costs that has made wrong.");
     visit("trials_before", &Drift::trials_before, Presence::kIfAny, "Trials up to here ran on the machine as it was.");
     visit("gained_before", &Drift::gained_before, Presence::kIfAny, "By the tuning that it ended.");
+    visit("measured_again", &Drift::measured_again, Presence::kIfAny, "What it had made doubtful.");
   }
 };
 
