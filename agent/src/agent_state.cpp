@@ -23,6 +23,15 @@ constexpr Nanoseconds kSignsPeriod = std::chrono::seconds(5);
 constexpr int kRestForSigns = 50;  // the same, where a rank is silent: somebody may wait for a sign
 constexpr int kRestForLook = 200;  // times as long as a look at the machine's processes took
 
+void set_price(wire::CopyPrice& told, const CopyPrice& price) {
+  told.set_files(price.contents.files);
+  told.set_bytes(price.contents.bytes);
+  told.set_seconds(price.seconds);
+  told.set_shared(price.shared);
+  told.set_store(price.store);
+  told.set_refused(price.refused);
+}
+
 std::optional<OwnUse> measure_own_use() {
   const auto self = host::read_process_facts("/", ::getpid());
   return self.ok() ? std::optional(OwnUse{self->resident_bytes, self->cpu_time}) : std::nullopt;
@@ -397,12 +406,18 @@ void Agent::Implementation::watch_checkpoint(const LedgerRank& rank) {
   const auto text = read_file(ranks.scratch(rank.id).job());
   const auto job = text.ok() ? parse_job(*text, "job") : text.error();
   if (!job.ok() || job->delivery != Delivery::kRestart || !job->allow_restarts || job->checkpoint.empty()) return;
+  CopyPricer pricer(Scratch(configuration.state, job->name, "trial"), configuration.checkpoint_copy_limit,
+                    commands.copy_speed(job->name));
   watched.watch = std::make_unique<CheckpointWatch>(
-      loop, job->checkpoint, [this, id = rank.id, launch = rank.launch](bool whole, const CheckpointLook& look) {
+      loop, job->checkpoint, std::move(pricer),
+      [this, id = rank.id, launch = rank.launch](bool whole, const CheckpointLook& look,
+                                                 const std::optional<CopyPrice>& price) {
         wire::RankEvent event;
-        event.mutable_saved()->set_whole(whole);
-        event.mutable_saved()->set_files(look.files);
-        event.mutable_saved()->set_bytes(look.bytes);
+        wire::Saved& saved = *event.mutable_saved();
+        saved.set_whole(whole);
+        saved.set_files(look.files);
+        saved.set_bytes(look.bytes);
+        if (price) set_price(*saved.mutable_copy(), *price);
         news.tell(id, launch, std::move(event));
       });
 }
@@ -412,6 +427,7 @@ Status Agent::Implementation::forget_job(const std::string& job) {
   news.forget(job);
   sessions.forget(job);
   jobs.forget(job);
+  commands.forget(job);
   return {};
 }
 
