@@ -8,6 +8,7 @@
 #include "agent_state.hpp"
 #include "host/process_facts.hpp"
 #include "net/host_text.hpp"
+#include "net/local_user.hpp"
 #include "net/tokens.hpp"
 #include "node/agent_metric.hpp"
 #include "node/host_metrics.hpp"
@@ -133,7 +134,11 @@ Status Agent::Implementation::serve_metrics() {
         "shows their names)",
         configuration.metrics_address, configuration.metrics_port);
   }
-  metrics_page.emplace(clock, [this, names_jobs] { return page(names_jobs); });
+  const auto user_of = [this](const std::string& client) {
+    return net::local_user(client, configuration.metrics_address + ":" + std::to_string(metrics_server->port()));
+  };
+  metrics_page.emplace(
+      clock, [this, names_jobs] { return page(names_jobs); }, user_of);
   const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
     if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
     return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_page->text()};
