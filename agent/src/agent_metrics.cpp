@@ -74,6 +74,11 @@ void Agent::Implementation::append_process(std::vector<net::Metric>& all) const 
     all.push_back({"trimtab_agent_database_unreadable_rows_total", true,
                    "Rows that were read without their checksum, and left out.",
                    static_cast<double>(one.health.unreadable), of});
+    add_gauge(all, "database_checking",
+              "1 while a file that was too large to be checked when it was opened is checked beside the work.",
+              one.health.is_checking, of);
+    all.push_back({"trimtab_agent_database_checked_rows_total", true, "Rows that this has read.",
+                   static_cast<double>(one.health.checked_rows), of});
   }
   add_gauge(all, "loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count());
   if (const auto self = host::read_process_facts("/", ::getpid()); self.ok()) {
