@@ -413,7 +413,9 @@ Result<CheckedRows> SqliteDatabase::query_checked(const std::string& sql, const 
       if (ready.fits_all()) {
         keep_whole(found, values_of(statement), false);
       } else {
+        // Without its checksum, as a row whose types fit: it is the same row whichever of the two is wrong.
         found.damaged.push_back(values_of(statement));
+        found.damaged.back().pop_back();
       }
     }
     statement.reset();
