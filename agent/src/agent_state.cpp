@@ -5,6 +5,7 @@
 #include "host/process_facts.hpp"
 #include "net/tokens.hpp"
 #include "node/host_metrics.hpp"
+#include "node/unusual_hardware.hpp"
 #include "records/activity_report.hpp"
 
 namespace trimtab::agent {
@@ -189,6 +190,7 @@ Status Agent::Implementation::open() {
   if (!facts.gpu_problem.empty()) {
     spdlog::warn("the GPUs of this node cannot be read: {}. 'trimtab doctor' says what to do", facts.gpu_problem);
   }
+  for (const std::string& one : unusual_hardware(facts.fingerprint)) spdlog::warn("{}", one);
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   rings.on_passes = [this](net::LocalPeerId peer, const TimedStep& step) { sessions.passed(peer, step); };
@@ -287,12 +289,22 @@ void Agent::Implementation::send_collectives() {
 
 void Agent::Implementation::tell_activities() {
   activities = rings.activities();
+  tell_unknown_cupti();
   if (!conversation.connected()) return;
   for (const auto& [id, activity] : activities) {
     wire::FromAgent message;
     *message.mutable_rank_activity() = to_wire(id, activity);
     conversation.send(message);
   }
+}
+
+void Agent::Implementation::tell_unknown_cupti() {
+  const auto is_unknown = [](const auto& one) { return one.second.collector.cupti_state == record::kCuptiTooNew; };
+  if (unknown_cupti_told || std::ranges::none_of(activities, is_unknown)) return;
+  unknown_cupti_told = true;
+  spdlog::warn(
+      "ranks here have a CUPTI later than 13, whose records this release does not know: no kernel is recorded. "
+      "Collectives, ranges and steps are");
 }
 
 void Agent::Implementation::follow_kill_switch() {
