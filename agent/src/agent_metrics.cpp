@@ -8,6 +8,7 @@
 #include "agent_state.hpp"
 #include "host/process_facts.hpp"
 #include "net/host_text.hpp"
+#include "net/local_user.hpp"
 #include "net/tokens.hpp"
 #include "node/agent_metric.hpp"
 #include "node/host_metrics.hpp"
@@ -73,6 +74,11 @@ void Agent::Implementation::append_process(std::vector<net::Metric>& all) const 
     all.push_back({"trimtab_agent_database_unreadable_rows_total", true,
                    "Rows that were read without their checksum, and left out.",
                    static_cast<double>(one.health.unreadable), of});
+    add_gauge(all, "database_checking",
+              "1 while a file that was too large to be checked when it was opened is checked beside the work.",
+              one.health.is_checking, of);
+    all.push_back({"trimtab_agent_database_checked_rows_total", true, "Rows that this has read.",
+                   static_cast<double>(one.health.checked_rows), of});
   }
   add_gauge(all, "loop_lag_seconds", "How late the loop was, lately.", std::chrono::duration<double>(loop_lag).count());
   if (const auto self = host::read_process_facts("/", ::getpid()); self.ok()) {
@@ -133,7 +139,11 @@ Status Agent::Implementation::serve_metrics() {
         "shows their names)",
         configuration.metrics_address, configuration.metrics_port);
   }
-  metrics_page.emplace(clock, [this, names_jobs] { return page(names_jobs); });
+  const auto user_of = [this](const std::string& client) {
+    return net::local_user(client, configuration.metrics_address + ":" + std::to_string(metrics_server->port()));
+  };
+  metrics_page.emplace(
+      clock, [this, names_jobs] { return page(names_jobs); }, user_of);
   const auto answer = [this](const net::HttpRequest& request) -> net::HttpResponse {
     if (request.path != "/metrics") return {404, "text/plain", "there is only /metrics\n"};
     return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_page->text()};

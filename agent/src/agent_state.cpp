@@ -5,6 +5,7 @@
 #include "host/process_facts.hpp"
 #include "net/tokens.hpp"
 #include "node/host_metrics.hpp"
+#include "node/unusual_hardware.hpp"
 #include "records/activity_report.hpp"
 
 namespace trimtab::agent {
@@ -22,6 +23,15 @@ constexpr Nanoseconds kFlushPeriod = std::chrono::seconds(2);
 constexpr Nanoseconds kSignsPeriod = std::chrono::seconds(5);
 constexpr int kRestForSigns = 50;  // the same, where a rank is silent: somebody may wait for a sign
 constexpr int kRestForLook = 200;  // times as long as a look at the machine's processes took
+
+void set_price(wire::CopyPrice& told, const CopyPrice& price) {
+  told.set_files(price.contents.files);
+  told.set_bytes(price.contents.bytes);
+  told.set_seconds(price.seconds);
+  told.set_shared(price.shared);
+  told.set_store(price.store);
+  told.set_refused(price.refused);
+}
 
 std::optional<OwnUse> measure_own_use() {
   const auto self = host::read_process_facts("/", ::getpid());
@@ -180,6 +190,7 @@ Status Agent::Implementation::open() {
   if (!facts.gpu_problem.empty()) {
     spdlog::warn("the GPUs of this node cannot be read: {}. 'trimtab doctor' says what to do", facts.gpu_problem);
   }
+  for (const std::string& one : unusual_hardware(facts.fingerprint)) spdlog::warn("{}", one);
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   rings.on_passes = [this](net::LocalPeerId peer, const TimedStep& step) { sessions.passed(peer, step); };
@@ -278,12 +289,22 @@ void Agent::Implementation::send_collectives() {
 
 void Agent::Implementation::tell_activities() {
   activities = rings.activities();
+  tell_unknown_cupti();
   if (!conversation.connected()) return;
   for (const auto& [id, activity] : activities) {
     wire::FromAgent message;
     *message.mutable_rank_activity() = to_wire(id, activity);
     conversation.send(message);
   }
+}
+
+void Agent::Implementation::tell_unknown_cupti() {
+  const auto is_unknown = [](const auto& one) { return one.second.collector.cupti_state == record::kCuptiTooNew; };
+  if (unknown_cupti_told || std::ranges::none_of(activities, is_unknown)) return;
+  unknown_cupti_told = true;
+  spdlog::warn(
+      "ranks here have a CUPTI later than 13, whose records this release does not know: no kernel is recorded. "
+      "Collectives, ranges and steps are");
 }
 
 void Agent::Implementation::follow_kill_switch() {
@@ -397,12 +418,18 @@ void Agent::Implementation::watch_checkpoint(const LedgerRank& rank) {
   const auto text = read_file(ranks.scratch(rank.id).job());
   const auto job = text.ok() ? parse_job(*text, "job") : text.error();
   if (!job.ok() || job->delivery != Delivery::kRestart || !job->allow_restarts || job->checkpoint.empty()) return;
+  CopyPricer pricer(Scratch(configuration.state, job->name, "trial"), configuration.checkpoint_copy_limit,
+                    commands.copy_speed(job->name));
   watched.watch = std::make_unique<CheckpointWatch>(
-      loop, job->checkpoint, [this, id = rank.id, launch = rank.launch](bool whole, const CheckpointLook& look) {
+      loop, job->checkpoint, std::move(pricer),
+      [this, id = rank.id, launch = rank.launch](bool whole, const CheckpointLook& look,
+                                                 const std::optional<CopyPrice>& price) {
         wire::RankEvent event;
-        event.mutable_saved()->set_whole(whole);
-        event.mutable_saved()->set_files(look.files);
-        event.mutable_saved()->set_bytes(look.bytes);
+        wire::Saved& saved = *event.mutable_saved();
+        saved.set_whole(whole);
+        saved.set_files(look.files);
+        saved.set_bytes(look.bytes);
+        if (price) set_price(*saved.mutable_copy(), *price);
         news.tell(id, launch, std::move(event));
       });
 }
@@ -412,6 +439,7 @@ Status Agent::Implementation::forget_job(const std::string& job) {
   news.forget(job);
   sessions.forget(job);
   jobs.forget(job);
+  commands.forget(job);
   return {};
 }
 

@@ -61,6 +61,7 @@ struct Agent::Implementation {
   void report_sources();
   void follow_fingerprint();
   void tell_activities();
+  void tell_unknown_cupti();
   void follow_kill_switch();
   void bring_back_alone();
 
@@ -130,6 +131,7 @@ struct Agent::Implementation {
   net::EventLoop::Timer kill_switch_timer;
   net::EventLoop::Timer reload_timer;
   net::EventLoop::Timer retention_timer;
+  bool unknown_cupti_told = false;
   std::map<RankIdentity, RankActivity> activities;  // of the ranks that run, as last told
 };
 

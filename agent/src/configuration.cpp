@@ -99,6 +99,9 @@ std::vector<Setting<C>> limit_settings() {
        "how long the directory of a job that is over is kept after its last change. 0s = for ever"},
       {"rank_log_limit", size_setting(Bytes{64} << 10), &C::rank_log_limit,
        "size of a rank's log file at which it starts anew"},
+      {"checkpoint_copy_limit", size_setting(1), &C::checkpoint_copy_limit,
+       "size of a job's checkpoint beyond which no trial copies it, unless the copy shares its blocks. The copy also "
+       "leaves a twentieth of the state's file system free"},
       {"max_frame", size_setting(kSmallestFrame, Bytes{256} << 20), &C::max_frame,
        "the largest frame of the coordinator"},
       {"max_message_rate", integer_setting(1, 1'000'000), &C::max_message_rate,

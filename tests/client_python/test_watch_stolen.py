@@ -4,6 +4,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from random import Random
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "client", "python"))
 from trimtab.watch.account import (ASIDE, BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMIZER, Account,  # noqa: E402
@@ -18,6 +19,11 @@ class Clocks:
     def run(self, ns, stolen=0):
         self.now += ns
         self.taken += stolen
+
+
+def random_depth(account, act):
+    """The innermost part, or one around it with all inside."""
+    return max(1, len(account.parts) - act % 2)
 
 
 class Stolen(unittest.TestCase):
@@ -48,6 +54,45 @@ class Stolen(unittest.TestCase):
         wall, parts, stolen = self.take()
         self.assertEqual((wall, parts[BACKWARD], parts[COMMUNICATION]), (1180, 300, 400))
         self.assertEqual(stolen, 20 + 30 + 5 + 7)
+
+    def test_the_clock_is_read_where_a_part_that_is_not_told_begins_or_ends(self):
+        reads = []
+        account = Account(NoRanges(), clock=lambda: 0, stolen=lambda: lambda: reads.append(1) or 0)
+        account.restart()
+        reads.clear()
+        for part in (DATA, FORWARD, BACKWARD, OPTIMIZER):
+            account.leave(account.enter(part))
+        self.assertEqual(len(reads), 2)
+        account.now()
+        self.assertEqual(len(reads), 3)
+
+    def test_what_is_told_is_what_reading_at_each_change_would_tell(self):
+        class EachTime(Account):
+            def _count(self, now, following, then=None):
+                super()._count(now, following)
+
+        random = Random(5)
+        for _ in range(300):
+            clocks = Clocks()
+            both = [kind(NoRanges(), clock=lambda: clocks.now, stolen=lambda: lambda: clocks.taken)
+                    for kind in (Account, EachTime)]
+            for account in both:
+                account.restart()
+            for _ in range(60):
+                clocks.run(random.randrange(9), random.randrange(9))
+                part, act = random.choice((DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, ASIDE)), random.randrange(10)
+                told = []
+                for account in both:
+                    if act < 4:
+                        account.enter(part)
+                    elif act < 8:
+                        account.leave(random_depth(account, act))
+                    elif act == 8:
+                        account.evaluates()
+                        account.enter(ASIDE)
+                    else:
+                        told.append((account.take(account.now()), account.take_stolen()))
+                self.assertEqual(told[:1], told[1:])
 
     def test_a_step_has_its_own(self):
         self.during(FORWARD, 200, 20)

@@ -26,6 +26,7 @@ TEST_CASE("any function of CUPTI that fails leaves the program alone, with a rea
   for (const Failure& failure :
        std::vector<Failure>{{"cuptiGetVersion=999", record::kCuptiRefused, 999},
                             {"version=17", record::kCuptiTooOld, 0},
+                            {"version=140000", record::kCuptiTooNew, 0},
                             {"cuptiActivityRegisterCallbacks=15", record::kCuptiRefused, 15},
                             {"cuptiActivityRegisterCallbacks=39", record::kCuptiBusy, 39},
                             {"cuptiActivityEnable=35", record::kCuptiRefused, 35},

@@ -54,6 +54,7 @@ struct Faults {
   bool resumes = true;                          // … from its checkpoint; else it begins at its first step
   int saves_every = 0;                          // steps; agents tell of it,
   int saves_settle = 0;                         // … that it is whole, so many steps later
+  std::optional<CopyPrice> copy;                // … and what copying it takes on the node of rank 1
   double slowdown = 1;                          // of every step
   // So many steps after a change of plan take three times as long, as ranks tell (or do not).
   int preparing_steps = 0;

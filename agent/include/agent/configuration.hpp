@@ -37,11 +37,12 @@ struct Configuration {
   std::optional<double> cpu_budget;                         // in cores, over a minute
   Nanoseconds job_retention = std::chrono::hours(24 * 30);  // of jobs that are over; 0 = for ever
   Bytes rank_log_limit = Bytes{16} << 20;
-  Bytes max_frame = Bytes{8} << 20;         // of the coordinator
-  std::uint32_t max_message_rate = 10'000;  // of the coordinator and of each process on the socket, per second
-  Bytes max_byte_rate = Bytes{32} << 20;    // of the same; where it is less, max_frame
-  Bytes link_queue = Bytes{16} << 20;       // what may wait for a slow coordinator, beside the spool
-  Bytes ring_memory = Bytes{256} << 20;     // of all record rings that are read; beyond it processes are not measured
+  Bytes checkpoint_copy_limit = Bytes{512} << 30;  // that a trial may copy of a job's checkpoint
+  Bytes max_frame = Bytes{8} << 20;                // of the coordinator
+  std::uint32_t max_message_rate = 10'000;         // of the coordinator and of each process on the socket, per second
+  Bytes max_byte_rate = Bytes{32} << 20;           // of the same; where it is less, max_frame
+  Bytes link_queue = Bytes{16} << 20;              // what may wait for a slow coordinator, beside the spool
+  Bytes ring_memory = Bytes{256} << 20;  // of all record rings that are read; beyond it processes are not measured
   Bytes ring_memory_of_process = Bytes{72} << 20;        // of one process
   Nanoseconds silence_limit = std::chrono::seconds(15);  // of the coordinator: then the link is made anew
   Nanoseconds kill_grace = std::chrono::seconds(5);

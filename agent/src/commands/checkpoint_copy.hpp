@@ -16,6 +16,28 @@ struct CopyWatch {
   std::atomic<std::uint64_t> bytes = 0;
 };
 
+// What a copy of a checkpoint consists of.
+struct CopyContents {
+  std::int64_t files = 0;
+  Bytes bytes = 0;      // as the files say, holes included: they are written, too
+  std::string largest;  // of the files
+
+  bool operator==(const CopyContents&) const = default;
+};
+// Of the copy that copy_tree() would make; nothing is written. Any thread.
+[[nodiscard]] Result<CopyContents> contents_of(const std::string& source, CopyWatch& watch);
+
+// How fast files are copied from one place to another.
+struct CopySample {
+  bool shared = false;          // FICLONE works: a copy shares its blocks with what it is a copy of
+  double bytes_per_second = 0;  // of what is copied; 0: it is shared
+  double file_seconds = 0;      // beside that, for each file: opening both
+};
+// Copies the begin of the largest file to `path`, which is removed again: 64 MiB at most, and no
+// more than fit into a second. Of a checkpoint that is larger than memory holds without hurry the part is written to
+// the disk and read from it. Any thread.
+[[nodiscard]] Result<CopySample> sample_copy(const CopyContents& contents, const std::string& path, CopyWatch& watch);
+
 // A copy of a job's checkpoint that nothing written to it can reach out of: a link to a place outside becomes what it
 // stands for, one to a place inside leads to the copy of that place, and one that stands for nothing is left out. Any
 // thread. `source` is a file or a directory, or a link to one; `destination` must not exist. On failure, cancelling
@@ -30,8 +52,9 @@ struct CopyWatch {
 class CheckpointCopy final : public RunningCommand {
  public:
   struct Handlers {
-    std::function<void()> moved;              // now and then, when more has been copied
-    std::function<void(const Status&)> done;  // once, never from within the constructor; may destroy the copy
+    std::function<void()> moved;  // now and then, when more has been copied
+    // Once, never from within the constructor; may destroy the copy. How fast it was, in bytes a second; 0: not known.
+    std::function<void(const Status&, double speed)> done;
   };
   CheckpointCopy(net::EventLoop& loop, Scratch scratch, std::string source, Handlers handlers);
   ~CheckpointCopy() override;
@@ -46,7 +69,7 @@ class CheckpointCopy final : public RunningCommand {
   void look() {
     if (std::exchange(told_, shared_->watch.bytes.load()) != shared_->watch.bytes) handlers_.moved();
   }
-  void ended(const Status& status);
+  void ended(const Status& status, double speed);
 
   Handlers handlers_;
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

@@ -78,13 +78,17 @@ SaveDetector::News SaveDetector::add(Nanoseconds now, const CheckpointLook& look
   return News::kWhole;
 }
 
-CheckpointWatch::CheckpointWatch(net::EventLoop& loop, std::string path, Told told) : told_(std::move(told)) {
+CheckpointWatch::CheckpointWatch(net::EventLoop& loop, std::string path, CopyPricer pricer, Told told)
+    : told_(std::move(told)) {
   shared_->owner = this;
-  thread_ = std::thread([&loop, shared = shared_, path = std::move(path)] { look_again(loop, shared, path); });
+  thread_ = std::thread([&loop, shared = shared_, path = std::move(path), pricer = std::move(pricer)] {
+    look_again(loop, shared, path, pricer);
+  });
 }
 
 CheckpointWatch::~CheckpointWatch() {
   shared_->owner = nullptr;
+  shared_->pricing.cancelled = true;
   {
     const std::scoped_lock lock(shared_->mutex);
     shared_->stops = true;
@@ -93,7 +97,8 @@ CheckpointWatch::~CheckpointWatch() {
   thread_.join();
 }
 
-void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Shared>& shared, const std::string& path) {
+void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Shared>& shared, const std::string& path,
+                                 CopyPricer pricer) {
   const SystemClock clock;
   SaveDetector detector;
   std::unique_lock lock(shared->mutex);
@@ -104,8 +109,9 @@ void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Sha
     const Nanoseconds now = clock.monotonic();
     const SaveDetector::News news = detector.add(now, look);
     if (news != SaveDetector::News::kNothing) {
-      loop.post([shared, look, whole = news == SaveDetector::News::kWhole] {
-        if (shared->owner != nullptr) shared->owner->told_(whole, look);
+      const bool whole = news == SaveDetector::News::kWhole;
+      loop.post([shared, look, whole, price = whole ? pricer.price(path, shared->pricing) : std::nullopt] {
+        if (shared->owner != nullptr) shared->owner->told_(whole, look, price);
       });
     }
     lock.lock();

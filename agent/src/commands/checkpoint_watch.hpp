@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "commands/copy_price.hpp"
 #include "net/event_loop.hpp"
 
 namespace trimtab::agent {
@@ -53,8 +54,9 @@ class SaveDetector {
 // Destroying it ends the thread; nothing is told any more. Loop thread only.
 class CheckpointWatch {
  public:
-  using Told = std::function<void(bool whole, const CheckpointLook& look)>;
-  CheckpointWatch(net::EventLoop& loop, std::string path, Told told);
+  // `price`: of a checkpoint that is whole; nothing where it could not be found.
+  using Told = std::function<void(bool whole, const CheckpointLook& look, const std::optional<CopyPrice>& price)>;
+  CheckpointWatch(net::EventLoop& loop, std::string path, CopyPricer pricer, Told told);
   ~CheckpointWatch();
   CheckpointWatch(const CheckpointWatch&) = delete;
   CheckpointWatch& operator=(const CheckpointWatch&) = delete;
@@ -65,8 +67,10 @@ class CheckpointWatch {
     std::condition_variable wanted;
     bool stops = false;                // guarded by mutex
     CheckpointWatch* owner = nullptr;  // none once it is destroyed; the loop's alone
+    CopyWatch pricing;
   };
-  static void look_again(net::EventLoop& loop, const std::shared_ptr<Shared>& shared, const std::string& path);
+  static void look_again(net::EventLoop& loop, const std::shared_ptr<Shared>& shared, const std::string& path,
+                         CopyPricer pricer);
 
   Told told_;
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

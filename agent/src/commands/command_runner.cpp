@@ -251,12 +251,20 @@ Status CommandRunner::launch(const wire::Command& command) {
   };
   running_[command.id()].work = std::make_unique<CheckpointCopy>(
       surroundings_.loop, scratch, asked.fresh() ? "" : job.checkpoint,
-      CheckpointCopy::Handlers{
-          moved, [this, command, job](const Status& copied) { checkpoint_copied(command, job, copied); }});
+      CheckpointCopy::Handlers{moved, [this, command, job](const Status& copied, double speed) {
+                                 checkpoint_copied(command, job, copied, speed);
+                               }});
   return {};
 }
 
-void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied) {
+std::optional<double> CommandRunner::copy_speed(const std::string& job) const {
+  const auto found = copy_speeds_.find(job);
+  return found == copy_speeds_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void CommandRunner::checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied,
+                                      double speed) {
+  if (speed > 0) copy_speeds_[job.name] = speed;
   running_.at(command.id()).work.reset();
   const Status begun = copied.ok() ? start_ranks(command, job) : copied;
   if (!begun.ok()) finish(command.id(), failed_reply(begun.error().message));

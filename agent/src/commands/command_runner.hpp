@@ -51,6 +51,9 @@ class CommandRunner final {
   // Ends what runs; nothing is reported.
   void stop() { running_.clear(); }
   [[nodiscard]] std::size_t running() const { return running_.size(); }
+  // How fast the job's checkpoint was last copied, in bytes a second; nothing: it was not since this agent began.
+  [[nodiscard]] std::optional<double> copy_speed(const std::string& job) const;
+  void forget(const std::string& job) { copy_speeds_.erase(job); }
 
  private:
   struct Running {
@@ -67,7 +70,7 @@ class CommandRunner final {
   void remember(const wire::Launch& launch, const Job& job);
   void bring_back(const std::string& job);
   Status brought_back(const wire::Launch& launch);
-  void checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied);
+  void checkpoint_copied(const wire::Command& command, const Job& job, const Status& copied, double speed);
   void give_up(const wire::Kill& kill);
   Status kill(const wire::Command& command);
   Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
@@ -83,6 +86,7 @@ class CommandRunner final {
   CommandLedger ledger_;
   std::set<std::string> in_trial_;       // jobs whose latest launch is a trial's that nobody has asked to end
   std::set<std::string> bringing_back_;  // jobs
+  std::map<std::string, double> copy_speeds_;
   std::map<std::uint64_t, Running> running_;
   std::map<std::uint64_t, wire::CommandDone> unsent_;
   // Replies for which the disk had no room: remembered here, and written down later.

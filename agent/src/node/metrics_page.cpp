@@ -12,11 +12,16 @@
 
 namespace trimtab::agent {
 
+std::string MetricsPage::caller(const net::HttpRequest& head) const {
+  if (head.peer) return "'" + head.peer->name + "'";
+  if (const auto user = user_of_(head.address)) return "user " + std::to_string(*user) + " of this machine";
+  return "address " + head.address.substr(0, head.address.rfind(':'));
+}
+
 std::optional<std::string> MetricsPage::too_often(const net::HttpRequest& head) {
-  const std::string caller =
-      head.peer ? "'" + head.peer->name + "'" : "address " + head.address.substr(0, head.address.rfind(':'));
-  if (rate_.take(caller, clock_.monotonic())) return std::nullopt;
-  return caller + " asks for metrics more often than " + std::to_string(kRequestsPerSecond) + " times a second";
+  const std::string whom = caller(head);
+  if (rate_.take(whom, clock_.monotonic())) return std::nullopt;
+  return whom + " asks for metrics more often than " + std::to_string(kRequestsPerSecond) + " times a second";
 }
 
 const std::string& MetricsPage::text() {

@@ -18,16 +18,23 @@ class MetricsPage {
   // Of all callers, of whom each request beyond theirs costs a connection. Those that come faster wait to be taken.
   static constexpr std::uint32_t kConnectionsPerSecond = 100;
 
-  MetricsPage(const Clock& clock, std::function<std::string()> make) : clock_(clock), make_(std::move(make)) {}
+  // Who asks from an address of this machine; nothing: it is not known.
+  using UserOf = std::function<std::optional<uid_t>(const std::string& address)>;
+  MetricsPage(const Clock& clock, std::function<std::string()> make, UserOf user_of)
+      : clock_(clock), make_(std::move(make)), user_of_(std::move(user_of)) {}
 
-  // Of a request's head: why it is not answered now; nothing = it is. A caller is a certificate, else an address.
+  // Of a request's head: why it is not answered now; nothing = it is. A caller is a certificate, else a user of this
+  // machine, else an address.
   [[nodiscard]] std::optional<std::string> too_often(const net::HttpRequest& head);
   // As it was kKept ago, or later.
   [[nodiscard]] const std::string& text();
 
  private:
+  [[nodiscard]] std::string caller(const net::HttpRequest& head) const;
+
   const Clock& clock_;
   std::function<std::string()> make_;
+  UserOf user_of_;
   net::RequestRate rate_{kRequestsPerSecond};
   std::optional<Nanoseconds> made_;
   std::string text_;

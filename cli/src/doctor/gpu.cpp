@@ -1,6 +1,8 @@
 #include "doctor/gpu.hpp"
 
+#include <charconv>
 #include <set>
+#include <string_view>
 
 #include "run/variables.hpp"
 #include "terminal_text.hpp"
@@ -32,6 +34,19 @@ std::string description_of(const GpuInventory& gpus) {
          gpus.cuda_version;
 }
 
+constexpr int kLastCupti = 13;
+
+// "…/libcupti.so.13" and "…/libcupti.so.13.0.85" -> 13; 0 for names by year ("libcupti.so.2025.1.1") and without.
+int release_of_cupti(const std::string& path) {
+  constexpr std::string_view kName = "libcupti.so.";
+  const std::size_t at = path.rfind(kName);
+  if (at == std::string::npos) return 0;
+  int release = 0;
+  const char* const end = path.data() + path.size();
+  const auto read = std::from_chars(path.data() + at + kName.size(), end, release);
+  return read.ec == std::errc{} && release < 1000 ? release : 0;
+}
+
 bool is_ours(const std::string& injection) {
   return injection.empty() || injection == "none" || injection.ends_with(kInjectLibrary);
 }
@@ -60,6 +75,17 @@ Check check_gpus(const GpuInventory& gpus, const std::string& kernel_driver) {
                       "what NVML refuses is missing from metrics and fingerprint; the driver's log may say why");
   }
   return well(name, description_of(gpus));
+}
+
+// What they do is not recorded; a job on them is watched as one on processors is.
+Check check_amd(const std::vector<host::AmdGpu>& gpus, bool accessible) {
+  const std::string closed = accessible ? "" : "; /dev/kfd cannot be opened, so no program of this user uses them";
+  return restricted("AMD GPUs",
+                    host::amd_gpus_text(gpus) + ": not known, no kernels, clocks or memory of these" + closed,
+                    std::string("jobs run and are watched: steps, their parts, ranges and the host's metrics are "
+                                "measured, and the card is of these. Collectives are timed where they are Gloo's. ") +
+                        kOwnFingerprint,
+                    Detail::kRanges);
 }
 
 Check check_device_files(const std::vector<host::DeviceFile>& files) {
@@ -113,13 +139,20 @@ Check check_confidential(const GpuInventory& gpus) {
                     Detail::kCollectives);
 }
 
-Check check_mig(const GpuInventory& gpus) {
+Check check_mig(const GpuInventory& gpus, const std::string& visible) {
   const std::string name = "MIG";
   std::set<std::string> profiles;
   bool divided = false;
   for (const GpuFacts& gpu : gpus.gpus) {
     divided = divided || gpu.mig.value_or(false);
     for (const host::MigInstance& instance : gpu.instances) profiles.insert(instance.profile);
+  }
+  const bool takes_instance = visible.find("MIG-") != std::string::npos;
+  if (!divided && takes_instance) {
+    return restricted(
+        name,
+        std::string("CUDA_VISIBLE_DEVICES names an instance, and no GPU seen here is divided; ") + kOwnFingerprint,
+        "name instances that nvidia-smi -L shows here");
   }
   if (!divided) return well(name, "off");
   return restricted(name, "on: " + (profiles.empty() ? "no instances" : joined(profiles)) + "; " + kOwnFingerprint,
@@ -138,6 +171,13 @@ Check check_mps(const std::string& pipe_directory, bool daemon_seen) {
 }
 
 Check check_cupti(const std::string& path) {
+  if (release_of_cupti(path) > kLastCupti) {
+    return restricted("CUPTI",
+                      path + ": later than " + std::to_string(kLastCupti) + ", the last whose records are known",
+                      "no kernel is recorded. Collectives, ranges and steps are. Name the directory of an earlier "
+                      "libcupti that the driver runs in LD_LIBRARY_PATH of the job's [environment]",
+                      Detail::kCollectives);
+  }
   if (!path.empty()) return well("CUPTI", path);
   return restricted("CUPTI", "no libcupti.so in the usual places, LD_LIBRARY_PATH or the interpreter's packages",
                     "without it no kernel is timed: install cuda-cupti (or the nvidia-cuda-cupti package of PyTorch), "
@@ -205,13 +245,14 @@ std::vector<Check> gpu_checks(const host::ProfilingFacts& facts, const Environme
   std::vector<Check> checks;
   if (facts.gpus.access == GpuAccess::kAbsent && facts.device_files.empty()) {
     checks.push_back({"GPUs", Health::kOk, "none: " + facts.gpus.reason, "", Detail::kRanges});
+    if (!facts.amd_gpus.empty()) checks.back() = check_amd(facts.amd_gpus, facts.amd_accessible);
   } else {
     checks = {check_gpus(facts.gpus, facts.kernel_driver),
               check_device_files(facts.device_files),
               check_counters(facts.counters_admin_only),
               check_virtualization(facts.gpus),
               check_confidential(facts.gpus),
-              check_mig(facts.gpus),
+              check_mig(facts.gpus, value_of(environment, "CUDA_VISIBLE_DEVICES")),
               check_mps(facts.mps_pipe, facts.mps_seen),
               check_cupti(facts.cupti),
               check_nccl(facts.nccl)};

@@ -18,11 +18,13 @@ using Environment = std::map<std::string, std::string>;
 
 // Single ones.
 [[nodiscard]] Check check_gpus(const host::GpuInventory& gpus, const std::string& kernel_driver);
+[[nodiscard]] Check check_amd(const std::vector<host::AmdGpu>& gpus, bool accessible);
 [[nodiscard]] Check check_device_files(const std::vector<host::DeviceFile>& files);
 [[nodiscard]] Check check_counters(const std::optional<bool>& admin_only);
 [[nodiscard]] Check check_virtualization(const host::GpuInventory& gpus);
 [[nodiscard]] Check check_confidential(const host::GpuInventory& gpus);
-[[nodiscard]] Check check_mig(const host::GpuInventory& gpus);
+// `visible`: CUDA_VISIBLE_DEVICES of the job.
+[[nodiscard]] Check check_mig(const host::GpuInventory& gpus, const std::string& visible = "");
 [[nodiscard]] Check check_mps(const std::string& pipe_directory, bool daemon_seen);
 [[nodiscard]] Check check_cupti(const std::string& path);
 [[nodiscard]] Check check_nccl(const std::string& path);

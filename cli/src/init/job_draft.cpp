@@ -4,6 +4,7 @@
 
 #include "base/numbers.hpp"
 #include "base/text_parts.hpp"
+#include "base/url.hpp"
 #include "init/framework_plan.hpp"
 #include "init/option_words.hpp"
 #include "init/usual_knobs.hpp"
@@ -268,7 +269,8 @@ std::string checkpoint_lines(const CommandReading& reading, const CommandFacts& 
   const std::string named = value_of(reading.script_options, kCheckpointOptions).value_or("");
   const std::string typed = named == "{checkpoint}" ? "" : named;
   const std::string checkpoint = !wishes.checkpoint.empty() ? wishes.checkpoint : typed.empty() ? "checkpoint" : typed;
-  const std::string folder = checkpoint.starts_with("/") || facts.directory == "." ? "" : facts.directory + "/";
+  const bool is_whole = checkpoint.starts_with("/") || is_url(checkpoint);
+  const std::string folder = is_whole || facts.directory == "." ? "" : facts.directory + "/";
   const char* const guess =
       "# CHECK: where the job saves and resumes. The script must take the folder from {checkpoint} in train.\n";
   return (draft.saves ? "" : guess) + ("checkpoint = " + toml_text(folder + checkpoint)) + "\n";

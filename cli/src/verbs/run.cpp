@@ -7,6 +7,7 @@
 #include "jobs/card_text.hpp"
 #include "run/card_files.hpp"
 #include "run/foreground.hpp"
+#include "run/hardware_notes.hpp"
 #include "run/job_name.hpp"
 #include "run/parts.hpp"
 #include "run/watch_environment.hpp"
@@ -67,6 +68,12 @@ std::string folder_beside(const std::string& out) {
   return parent.empty() ? "." : parent;
 }
 
+void tell_hardware(const Variables& variables, Console& console) {
+  for (const std::string& note : hardware_notes(host::find_amd_gpus("/"), variables)) {
+    console.err << "trimtab: " << note << std::endl;
+  }
+}
+
 Preparation prepare(const Arguments& arguments, const std::string& job, const Variables& variables, const Clock& clock,
                     Console& console) {
   Preparation preparation;
@@ -84,6 +91,7 @@ Preparation prepare(const Arguments& arguments, const std::string& job, const Va
     return preparation;
   }
   if (!watch->note.empty()) console.err << "trimtab: " << watch->note << std::endl;
+  if (watch->leads) tell_hardware(variables, console);
   preparation.changes = watch_changes(variables, {watch->socket, watch->job, parts->library, parts->client});
   preparation.watch = std::move(*watch);
   prepare_directory(arguments, preparation, console);

@@ -22,10 +22,11 @@ _SOCKET = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
 # Whatever the number has become since it was looked at.
 _UNDISTURBED = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _LENGTH = struct.Struct("<I")
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encode(message):
-    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    body = _ENCODER.encode(message).encode()
     return _LENGTH.pack(len(body)) + body
 
 

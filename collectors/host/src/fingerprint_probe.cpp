@@ -10,6 +10,7 @@
 #include "base/numbers.hpp"
 #include "gpu/driver_files.hpp"
 #include "gpu/gpu_fingerprint.hpp"
+#include "host/amd_gpus.hpp"
 #include "host/process_facts.hpp"
 #include "proc_text.hpp"
 #include "system_file.hpp"
@@ -80,11 +81,12 @@ Result<Fingerprint> probe_fingerprint(const ProbeInput& input) {
   fingerprint.software["kernel"] = parse_kernel_release(release);
   if (!input.libc.empty()) fingerprint.software["libc"] = input.libc;
   fingerprint.fabric["topology"] = "single-host";
-  if (has_gpus(input)) add_gpus(input, fingerprint);
-  for (const auto& [name, value] : input.environment) {
-    if (changes_costs(name, fingerprint)) fingerprint.environment[name] = value;
+  if (has_gpus(input)) {
+    add_gpus(input, fingerprint);
+  } else if (const std::string others = amd_gpus_text(find_amd_gpus(input.root)); !others.empty()) {
+    fingerprint.device["other_gpus"] = others;
   }
-  return fingerprint;
+  return fingerprint_of_job(std::move(fingerprint), input.environment, {});
 }
 
 // What the source's thread has found and the owner has not taken.

@@ -71,6 +71,8 @@ std::string find_library(const std::string& root, const std::vector<std::string>
 ProfilingFacts read_profiling_facts(const ProfilingInput& input) {
   ProfilingFacts facts;
   facts.gpus = input.gpus;
+  facts.amd_gpus = find_amd_gpus(input.root);
+  facts.amd_accessible = can_open_amd_gpus(input.root);
   facts.kernel_driver = driver_version(input.root);
   facts.counters_admin_only = parse_admin_only(system_text(input.root, "proc/driver/nvidia/params"));
   facts.device_files = device_files(input.root);

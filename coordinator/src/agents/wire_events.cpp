@@ -1,6 +1,7 @@
 #include "agents/wire_events.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -17,6 +18,7 @@ using Body = wire::RankEvent::BodyCase;
 
 constexpr std::uint32_t kMostWatchedRanks = 65'536;
 constexpr std::uint64_t kMostWatchedLaunches = 1'000'000;
+constexpr double kLongestCopy = 365 * 86'400.0;  // of a checkpoint, in seconds
 
 // Of what a rank has measured again; more is not looked at.
 constexpr int kMostItems = 64;
@@ -122,6 +124,21 @@ RankMeasured measured_news(const wire::Measured& told) {
   return news;
 }
 
+// Figures that nobody can have measured count as none.
+RankSaved saved_news(const wire::Saved& saved) {
+  RankSaved news{saved.whole()};
+  if (!saved.has_copy()) return news;
+  const wire::CopyPrice& copy = saved.copy();
+  const bool is_time = std::isfinite(copy.seconds()) && copy.seconds() >= 0;
+  news.copy = CopyPrice{std::max<std::int64_t>(copy.files(), 0),
+                        std::max<Bytes>(copy.bytes(), 0),
+                        is_time ? std::min(copy.seconds(), kLongestCopy) * 1e3 : 0,
+                        copy.shared(),
+                        first_of(copy.store(), kLongestReason),
+                        first_of(copy.refused(), kLongestMessage)};
+  return news;
+}
+
 std::optional<RankNews> news_of(const wire::RankEvent& event) {
   if (!is_step_number(step_of(event))) return std::nullopt;
   switch (event.body_case()) {
@@ -153,7 +170,7 @@ std::optional<RankNews> news_of(const wire::RankEvent& event) {
     case Body::kLives:
       return RankLives{event.lives().output(), event.lives().records(), event.lives().processor()};
     case Body::kSaved:
-      return RankSaved{event.saved().whole()};
+      return saved_news(event.saved());
     case Body::kMeasured:
       return measured_news(event.measured());
     case Body::kTimeline:  // no news: taken apart before

@@ -9,6 +9,7 @@
 #include "api/cost_sharing.hpp"
 #include "api/rank_output.hpp"
 #include "base/numbers.hpp"
+#include "base/units.hpp"
 #include "base/utf8.hpp"
 #include "report.hpp"
 #include "status_page.hpp"
@@ -385,9 +386,13 @@ const Route* route_of(const net::HttpRequest& request, std::string& id, bool& pa
 // What orders of one tenant may cost all others: entries of the audit log, a few KiB each, and bodies, of which a MiB
 // takes the loop 50 ms. A thousand orders and 32 MiB may come at once.
 constexpr std::uint32_t kOrdersPerSecond = 2;
-constexpr Nanoseconds kOrderBurst = std::chrono::seconds(500);
+constexpr std::chrono::seconds kOrderBurst(500);
 constexpr std::uint32_t kKibibytesPerSecond = 1024;
-constexpr Nanoseconds kBodyBurst = std::chrono::seconds(32);
+constexpr std::chrono::seconds kBodyBurst(32);
+
+std::string kibibytes(std::int64_t count) {
+  return format_bytes(Bytes{1024} * count);
+}
 
 }  // namespace
 
@@ -427,9 +432,12 @@ std::optional<net::HttpResponse> Api::check_rate(const net::HttpRequest& head, c
   const std::string host = head.address.substr(0, head.address.rfind(':'));
   const std::string whom = caller.name.empty() ? "address " + host : "person " + caller.name;
   if (rate_.take(whom, services_.clock.monotonic())) return std::nullopt;
-  const std::string reason = whom + " asks more often than max_request_rate lets it";
-  services_.refusals.refused("rate", head.address, head.method + " " + head.path + ": " + reason);
-  return failure(429, reason + ": ask again in a second");
+  return too_often(head, whom + " asks more often than max_request_rate lets it", "ask again in a second");
+}
+
+net::HttpResponse Api::too_often(const net::HttpRequest& request, const std::string& reason, const char* remedy) {
+  services_.refusals.refused("rate", request.address, request.method + " " + request.path + ": " + reason);
+  return failure(429, reason + ": " + remedy);
 }
 
 std::optional<net::HttpResponse> Api::check_orders(const net::HttpRequest& request, const Caller& caller,
@@ -438,12 +446,12 @@ std::optional<net::HttpResponse> Api::check_orders(const net::HttpRequest& reque
   const Nanoseconds now = services_.clock.monotonic();
   const bool often = audited && !orders_.take(caller.tenant, now);
   if (!often && bodies_.take(caller.tenant, now, 1 + request.body.size() / 1024)) return std::nullopt;
-  const std::string reason =
-      often ? "tenant " + caller.tenant + " has given 1000 orders, and may give " + std::to_string(kOrdersPerSecond) +
-                  " a second from now on"
-            : "tenant " + caller.tenant + " has sent 32 MiB with its orders, and may send 1 MiB a second from now on";
-  services_.refusals.refused("rate", request.address, request.method + " " + request.path + ": " + reason);
-  return failure(429, reason + ": nothing is done; try again later");
+  const std::string orders = "given " + std::to_string(kOrdersPerSecond * kOrderBurst.count()) +
+                             " orders, and may give " + std::to_string(kOrdersPerSecond);
+  const std::string bodies = "sent " + kibibytes(kKibibytesPerSecond * kBodyBurst.count()) +
+                             " with its orders, and may send " + kibibytes(kKibibytesPerSecond);
+  const std::string reason = "tenant " + caller.tenant + " has " + (often ? orders : bodies) + " a second from now on";
+  return too_often(request, reason, "nothing is done; try again later");
 }
 
 net::HttpResponse Api::handle(const net::HttpRequest& request) {

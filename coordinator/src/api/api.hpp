@@ -27,6 +27,9 @@ class Api {
   // Of orders of a tenant: what is `audited` stands in the audit log, and each body is read and stored.
   [[nodiscard]] std::optional<net::HttpResponse> check_orders(const net::HttpRequest& request, const Caller& caller,
                                                               bool audited);
+  // 429. `remedy`: what the caller may do.
+  [[nodiscard]] net::HttpResponse too_often(const net::HttpRequest& request, const std::string& reason,
+                                            const char* remedy);
 
   Services& services_;
   JobTable& jobs_;

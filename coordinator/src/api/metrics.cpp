@@ -195,11 +195,15 @@ void storage_metrics(Page& page, const StorageWatch& storage) {
   Values written_back;
   Values set_apart;
   Values unreadable;
+  Values is_checking;
+  Values checked;
   for (const StorageWatch::Seen& one : storage.all()) {
     out_of_place[one.name] = one.health.out_of_place.empty() ? 0 : 1;
     written_back[one.name] = static_cast<double>(one.health.written_back);
     set_apart[one.name] = static_cast<double>(one.health.set_apart);
     unreadable[one.name] = static_cast<double>(one.health.unreadable);
+    is_checking[one.name] = one.health.is_checking ? 1 : 0;
+    checked[one.name] = static_cast<double>(one.health.checked_rows);
   }
   page.labelled("trimtab_database_out_of_place", "gauge",
                 "1 while a database stores nothing, since its file was removed or replaced.", "database", out_of_place);
@@ -209,6 +213,10 @@ void storage_metrics(Page& page, const StorageWatch& storage) {
                 "Rows, and parts of tables, that could not be read when a database was opened.", "database", set_apart);
   page.labelled("trimtab_database_unreadable_rows_total", "counter",
                 "Rows that were read without their checksum, and left out.", "database", unreadable);
+  page.labelled("trimtab_database_checking", "gauge",
+                "1 while a file that was too large to be checked when it was opened is checked beside the work.",
+                "database", is_checking);
+  page.labelled("trimtab_database_checked_rows_total", "counter", "Rows that this has read.", "database", checked);
 }
 
 void budget_metrics(Page& page, const OwnUseWatch& own_use) {

@@ -13,6 +13,7 @@
 #include "agents/membership.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "base/url.hpp"
 #include "costs/nccl_tables.hpp"
 #include "jobs/held_memory.hpp"
 #include "schema/job_without_plan.hpp"
@@ -75,6 +76,11 @@ Status check_delivery(const Job& job, bool tune) {
     return bad_input("job " + job.name +
                      " has delivery \"restart\": it needs the key checkpoint, where it saves and resumes, and " +
                      "{checkpoint} in commands.train, which is a copy of it in a trial");
+  }
+  if (job.allow_restarts && job.mode != JobMode::kRecommend && is_url(job.checkpoint)) {
+    return bad_input("job " + job.name + " saves in " + job.checkpoint +
+                     ", of which no trial can be given a copy: only a folder or a file of a file system is copied. "
+                     "Let it save in a folder that its nodes see, or choose mode \"recommend\", which tries nothing");
   }
   return {};
 }

@@ -151,9 +151,19 @@ struct RankLives {
   bool records = false;    // ranges, kernels or collectives
   bool processor = false;  // a rank that hangs may take it, too: collectives wait by looking
 };
+// What a trial's copy of the checkpoint takes on the rank's node, as its agent says.
+struct CopyPrice {
+  std::int64_t files = 0;
+  Bytes bytes = 0;
+  double ms = 0;        // an estimate
+  bool shared = false;  // nothing is written
+  std::string store;    // the object store that the checkpoint is in; empty: in none
+  std::string refused;  // why no trial may copy it; empty: one may
+};
 // The job's checkpoint on the rank's node is being written, or has become whole.
 struct RankSaved {
   bool whole = false;
+  std::optional<CopyPrice> copy = {};  // of one that is whole; nothing: its agent does not say
 };
 using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
                               RankFailed, RankExited, RankSaidBye, RankSubmission, RankLives, RankSaved, RankMeasured>;

@@ -378,6 +378,14 @@ void read_measured_again(const json& document, HardwareState& hardware) {
   }
 }
 
+// Of jobs that are restarted alone.
+template <typename Stops, typename Visit>
+void each_copy_field(Stops& stops, const Visit& visit) {
+  visit("checkpoint_copy_ms", stops.copy_ms);
+  visit("checkpoint_copy_words", stops.copy_words);
+  visit("checkpoint_copy_refused", stops.copy_refused);
+}
+
 // Few jobs meet near hardware.
 bool is_told(const NearState& near) {
   return !near.found.fingerprint.empty() || !near.findings.empty() || near.requests_done > 0;
@@ -406,6 +414,7 @@ std::string to_json(const TuningState& state) {
   each_field(state, write);
   each_result(state, write);
   each_later_field(state, write);
+  if (!state.stops.copy_words.empty()) each_copy_field(state.stops, write);
   if (state.watched) document["watched"] = true;
   if (is_told(state.profiling.near)) document["near"] = state.profiling.near;
   write_measured_again(state.hardware, document);
@@ -423,9 +432,11 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
     const auto read = [&document](const char* name, auto& field) { document.at(name).get_to(field); };
     each_field(state, read);
     each_result(state, read);
-    each_later_field(state, [&document](const char* name, auto& field) {
+    const auto read_later = [&document](const char* name, auto& field) {
       if (document.contains(name)) document.at(name).get_to(field);
-    });
+    };
+    each_later_field(state, read_later);
+    each_copy_field(state.stops, read_later);
     state.watched = document.value("watched", false);
     if (document.contains("near")) document.at("near").get_to(state.profiling.near);
     read_measured_again(document, state.hardware);

@@ -135,9 +135,10 @@ std::string objection_to_listener(uid_t user, uid_t own, const UserNamespace& us
   if (peer_admitted(user, own)) return "";
   const auto named = user_of(rule.user);
   if (named == user) return "";
-  const std::string also = rule.user + (named ? "" : " (unknown here)");
-  return "the listener belongs to " + with_id(user) + ", and expected was root, " + with_id(own) + " or " + also +
-         and_name_it(rule, name_of_user(user));
+  const std::string self = own == 0 ? "" : ", " + with_id(own);
+  const std::string also = named && peer_admitted(*named, own) ? "" : " or " + rule.user;
+  return "the listener belongs to " + with_id(user) + ", and expected was root" + self + also +
+         (named ? "" : " (unknown here)") + and_name_it(rule, name_of_user(user));
 }
 
 void judge_listener(Stream& stream, ListenerRule rule, Nanoseconds patience, Done done, ReadSocketTable read) {

@@ -39,8 +39,8 @@ struct Migrations {
   // which the steps make, and the file as it was is kept beside the new one. Empty: nothing is.
   std::vector<CheckedTable> checked = {};
   std::vector<std::string> after_salvage = {};  // run where something was set apart
-  // A larger file is not checked when it is opened: its rows are as they are read. Damage that is found then leaves the
-  // empty file PATH.suspect, and the next who opens it for writing checks it whatever its size.
+  // A larger file is not checked when it is opened: its rows are as they are read, and by look_after(). Damage that is
+  // found then leaves the empty file PATH.suspect, and the next who opens it for writing checks it whatever its size.
   Bytes checked_up_to = std::numeric_limits<Bytes>::max();
 };
 
@@ -64,6 +64,9 @@ struct DatabaseHealth {
   std::uint64_t written_back = 0;  // how often since it was opened
   std::uint64_t set_apart = 0;     // rows, and parts of tables, that could not be read when it was opened, ever
   std::uint64_t unreadable = 0;    // rows that were read since and did not have their checksum
+  // Of a file that was too large to be checked when it was opened: that goes on, and how many rows it has read.
+  bool is_checking = false;
+  std::uint64_t checked_rows = 0;
 };
 
 // Rows that have their checksum, without it; and those that do not have theirs, whose values may be of any type.
@@ -121,7 +124,8 @@ class Database {
   // all that the open one holds. One that another file has replaced is not touched: the error says what to do. Nothing
   // to ask of a server, or of a database that is only read. Costs two looks at the file system.
   [[nodiscard]] Status keep_in_place();
-  // The same, as a daemon tells it. To be called now and then, also where nothing is stored.
+  // The same, as a daemon tells it. To be called now and then, also where nothing is stored. In a file that was too
+  // large to be checked when it was opened it reads on for 4 ms.
   [[nodiscard]] DatabaseHealth look_after();
 
  private:

@@ -96,6 +96,7 @@ enum CuptiReason : std::uint8_t {
   kCuptiForeign,       // another profiler has taken over for now; we come back
   kCuptiForkedChild,   // CUDA does not work in a forked child of a CUDA process
   kCuptiNotInjected,   // CUDA works here, but its driver has not called us: CUDA_INJECTION64_PATH names somebody else
+  kCuptiTooNew,        // of a major release later than 13, whose records nobody has seen
 };
 
 enum Flags : std::uint16_t {

@@ -98,6 +98,12 @@ std::string difference(const std::string& key, const std::string& from, const st
   return key + " " + shown(to) + " instead of " + shown(from);
 }
 
+// On a node where some devices are divided and some are not, what a job has is its own choice. Instances' names differ
+// from node to node and change no cost.
+bool takes_instances(const std::string& variable, const std::string& value) {
+  return variable == "CUDA_VISIBLE_DEVICES" && value.find("MIG-") != std::string::npos;
+}
+
 }  // namespace
 
 bool changes_costs(const std::string& variable, const Fingerprint& node) {
@@ -110,6 +116,7 @@ bool changes_costs(const std::string& variable, const Fingerprint& node) {
 Fingerprint fingerprint_of_job(Fingerprint node, const Layer& environment, const Layer& software) {
   for (const auto& [name, value] : environment) {
     if (changes_costs(name, node)) node.environment[name] = value;
+    if (is_gpu(node) && takes_instances(name, value)) node.environment["mig_instances"] = "chosen";
   }
   for (const auto& [name, value] : software) node.software[name] = value;
   return node;

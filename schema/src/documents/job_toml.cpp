@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/url.hpp"
 #include "documents/job_names.hpp"
 #include "documents/json_document.hpp"
 #include "schema/model.hpp"
@@ -33,6 +34,16 @@ constexpr const char* kKnobHelp[] = {
     "with tensor_parallel: a microbatch in two parts, one computing beside the other's sums",
     "H3T's, of whole layers, with the optimizer on the host"};
 static_assert(std::size(kKnobHelp) == std::size(kKnobs));
+
+// What is no path stays as it is: whoever would copy it says why that cannot be.
+SettingKind<std::string> checkpoint_setting() {
+  SettingKind<std::string> kind = path_setting();
+  kind.read = [path = kind.read](const GivenSetting& given) -> Result<std::string> {
+    if (is_url(given.text)) return given.text;
+    return path(given);
+  };
+  return kind;
+}
 
 template <typename Member>
 auto of(Member member) {
@@ -157,7 +168,8 @@ std::vector<Row> top() {
        "none: the job reads plan.json"},
       {"strategy", text_setting("NAME"), of(&Job::strategy), "what searches its plans",
        "aceso, or unified with memory_switches"},
-      {"checkpoint", path_setting(), of(&Job::checkpoint), "where the job saves and resumes. Needed to restart it"},
+      {"checkpoint", checkpoint_setting(), of(&Job::checkpoint),
+       "where the job saves and resumes. Needed to restart it. A URL, such as s3://..., cannot be copied for trials"},
       {"walltime_s", seconds(), of(&Job::walltime),
        "from the job's begin. Trials that would end after it are not begun", "none: no end"},
       {"hang_s", seconds(), of(&Job::hang), "ranks that are silent for longer outside of trials count as hung"},

@@ -104,6 +104,7 @@ Status Database::keep_in_place() {
 
 DatabaseHealth Database::look_after() {
   const Status in_place = keep_in_place();
+  if (in_place.ok()) backend_->check_some();
   DatabaseHealth health = backend_->health();
   health.name = name();
   if (!in_place.ok()) health.out_of_place = in_place.error().message;

@@ -24,6 +24,8 @@ class DatabaseBackend {
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::string& backup() const = 0;
   [[nodiscard]] virtual Status keep_in_place() = 0;
+  // Reads on in what was not checked at the beginning, for a few milliseconds.
+  virtual void check_some() {}
   // Everything but `name` and `out_of_place`.
   [[nodiscard]] virtual DatabaseHealth health() const = 0;
   [[nodiscard]] virtual Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) = 0;

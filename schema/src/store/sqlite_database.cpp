@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,7 +12,9 @@
 #include <sqlite3.h>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "documents/json_document.hpp"
+#include "store/content_check.hpp"
 #include "store/database_backend.hpp"
 #include "store/database_open.hpp"
 #include "store/database_place.hpp"
@@ -136,10 +139,13 @@ class SqliteDatabase : public DatabaseBackend {
   const std::string& name() const override { return path_; }
   const std::string& backup() const override { return backup_; }
   Status keep_in_place() override;
+  void check_some() override;
   DatabaseHealth health() const override {
     DatabaseHealth health;
     health.written_back = written_back_;
     health.set_apart = set_apart_;
+    health.is_checking = check_ && !check_->done();
+    health.checked_rows = check_ ? check_->rows() : 0;
     health.unreadable = std::max<std::uint64_t>(unreadable_.size(), is_suspect() ? 1 : 0);
     return health;
   }
@@ -184,6 +190,7 @@ class SqliteDatabase : public DatabaseBackend {
   std::uint64_t set_apart_ = 0;
   static constexpr std::size_t kMostUnreadable = 100'000;
   std::set<std::int64_t> unreadable_;  // checksums of what was read and is damaged: a row that is read again is one
+  std::optional<ContentCheck> check_;  // of what was not checked when it was opened
   std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
 };
@@ -279,7 +286,10 @@ Status SqliteDatabase::check_content() {
   if (!checks_all()) {
     try {
       set_apart_ = count_set_apart(connection_);
-      if (mode_ != DatabaseMode::kReadOnly) keep_first_page(connection_, path_);
+      if (mode_ != DatabaseMode::kReadOnly) {
+        keep_first_page(connection_, path_);
+        check_.emplace(migrations_.checked);
+      }
       return {};
     } catch (const SQLite::Exception& failure) {
       if ((failure.getErrorCode() & 0xff) != SQLITE_CORRUPT) throw;
@@ -291,6 +301,15 @@ Status SqliteDatabase::check_content() {
   if (mode_ != DatabaseMode::kReadOnly && is_suspect()) std::remove(suspect().c_str());
   set_apart_ = count_set_apart(connection_);
   return {};
+}
+
+void SqliteDatabase::check_some() {
+  constexpr Nanoseconds kSlice = std::chrono::milliseconds(4);
+  if (!check_ || check_->done() || in_transaction_) return;
+  const ContentCheck::Reader reader{
+      [this](const std::string& sql, const Row& arguments) { return query(sql, arguments); },
+      [this](const std::string& sql, const Row& arguments) { return query_checked(sql, arguments); }};
+  check_->step(reader, SystemClock(), kSlice);
 }
 
 bool SqliteDatabase::checks_all() const {
@@ -394,7 +413,9 @@ Result<CheckedRows> SqliteDatabase::query_checked(const std::string& sql, const 
       if (ready.fits_all()) {
         keep_whole(found, values_of(statement), false);
       } else {
+        // Without its checksum, as a row whose types fit: it is the same row whichever of the two is wrong.
         found.damaged.push_back(values_of(statement));
+        found.damaged.back().pop_back();
       }
     }
     statement.reset();

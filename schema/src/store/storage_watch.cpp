@@ -22,6 +22,9 @@ void StorageWatch::tell(const Seen& before, const DatabaseHealth& now) const {
                     " has rows whose checksum is wrong: they are left out. Start the program again, which sets "
                     "them apart; look for the disk's errors in the kernel's log");
   }
+  if (last.is_checking && !now.is_checking && now.unreadable == 0) {
+    say_(true, "all " + std::to_string(now.checked_rows) + " rows of " + now.name + " have their checksum");
+  }
   if (now.written_back > last.written_back) {
     say_(false, now.name + " was removed while it was open, and has been written back with all that it held");
   }

@@ -44,7 +44,8 @@ ShardedLevel sharded_level(const PlanLayers& view) {
   return first.sharded_degree == 1 && first.dp > 1 ? ShardedLevel::kNone : first.sharded;
 }
 
-Result<Plan> plan_of(const Replicas& replicas, const Model& model) {
+Result<Plan> plan_of(const Replicas& replicas, const Model& model, std::string_view target,
+                     const std::string& framework) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   const std::int64_t together = std::int64_t{replicas.samples} * replicas.ranks;
   const std::int64_t samples = together < kMost ? together * replicas.microbatches : kMost;
@@ -73,6 +74,7 @@ Result<Plan> plan_of(const Replicas& replicas, const Model& model) {
                                  return OperatorPlan{like, replicas.recompute && inside};
                                },
                                "--ranks"));
+  TRIMTAB_TRY_STATUS(check_import(plan, model, target, framework));
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "targets/plan_layers.hpp"
 
@@ -35,7 +36,9 @@ struct Replicas {
   std::int64_t bucket_bytes = 0;  // 0 = not said
 };
 
-// Fails where there are more samples than a plan may have. REQUIRES: counts above 0.
-[[nodiscard]] Result<Plan> plan_of(const Replicas& replicas, const Model& model);
+// The plan of them, which the target can be told (check_import). Fails where there are more samples than a plan may
+// have. REQUIRES: counts above 0.
+[[nodiscard]] Result<Plan> plan_of(const Replicas& replicas, const Model& model, std::string_view target,
+                                   const std::string& framework);
 
 }  // namespace trimtab

@@ -1,6 +1,7 @@
 #include "node/metrics_page.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
 
 using namespace trimtab;
 using namespace trimtab::agent;
@@ -11,7 +12,12 @@ namespace {
 struct World {
   ManualClock clock;
   int made = 0;
-  MetricsPage page{clock, [this] { return std::to_string(++made); }};
+  std::map<std::string, uid_t> users;  // by address
+  MetricsPage page{clock, [this] { return std::to_string(++made); },
+                   [this](const std::string& address) {
+                     const auto found = users.find(address);
+                     return found == users.end() ? std::nullopt : std::optional(found->second);
+                   }};
 
   bool answered(const std::string& address) {
     net::HttpRequest head;
@@ -60,4 +66,16 @@ TEST_CASE("callers with a certificate are told apart by its name, wherever they 
   CHECK(world.page.too_often(head) == "'ana' asks for metrics more often than 20 times a second");
   head.peer->name = "bob";
   CHECK_FALSE(world.page.too_often(head));
+}
+
+TEST_CASE("a user of this machine who asks too often is told so, and takes nothing of another's") {
+  World world;
+  world.users = {{"127.0.0.1:5000", 1000}, {"127.0.0.1:5001", 1000}, {"127.0.0.1:6000", 1001}};
+  for (std::uint32_t i = 0; i < 5 * MetricsPage::kRequestsPerSecond; ++i) CHECK(world.answered("127.0.0.1:5000"));
+  CHECK_FALSE(world.answered("127.0.0.1:5001"));
+  net::HttpRequest head;
+  head.address = "127.0.0.1:5001";
+  CHECK(world.page.too_often(head) == "user 1000 of this machine asks for metrics more often than 20 times a second");
+  CHECK(world.answered("127.0.0.1:6000"));
+  CHECK(world.answered("127.0.0.1:7000"));  // of whom nothing is known
 }

@@ -74,6 +74,26 @@ TEST_CASE("on a CPU node ranges are seen, and nothing is wrong") {
   CHECK(checks.size() == 5);
 }
 
+TEST_CASE("AMD's GPUs are named with what still works there") {
+  host::ProfilingFacts facts;
+  facts.shared_memory = Bytes{64} << 30;
+  facts.sealed_memory = true;
+  facts.amd_gpus = {{"gfx942", Bytes{192} << 30}, {"gfx942", Bytes{192} << 30}};
+  const auto checks = gpu_checks(facts, {});
+  const Check& check = named(checks, "AMD GPUs");
+  CHECK(check.health == Health::kWarn);
+  CHECK(check.remains == Detail::kRanges);
+  CHECK(says(check.found, "2 x AMD gfx942: not known, no kernels"));
+  CHECK(says(check.found, "/dev/kfd cannot be opened"));
+  CHECK(says(check.remedy, "steps, their parts, ranges and the host's metrics are measured"));
+}
+
+TEST_CASE("a job that names instances of a device that is not divided is told so") {
+  const auto checks = gpu_checks(good_node(), {{"CUDA_VISIBLE_DEVICES", "MIG-5c89852c"}});
+  CHECK(says(named(checks, "MIG").found, "names an instance"));
+  CHECK(named(gpu_checks(good_node(), {{"CUDA_VISIBLE_DEVICES", "0,1"}}), "MIG").health == Health::kOk);
+}
+
 TEST_CASE("each restriction is named with the detail that remains and what to do") {
   struct Case {
     const char* check;
@@ -110,6 +130,8 @@ TEST_CASE("each restriction is named with the detail that remains and what to do
        "remove the directory"},
       {"CUPTI", [](auto& facts) { facts.cupti.clear(); }, Health::kWarn, Detail::kCollectives, "no libcupti.so",
        "LD_LIBRARY_PATH"},
+      {"CUPTI", [](auto& facts) { facts.cupti = "/usr/local/cuda/lib64/libcupti.so.14"; }, Health::kWarn,
+       Detail::kCollectives, "later than 13", "earlier libcupti"},
       {"NCCL", [](auto& facts) { facts.nccl.clear(); }, Health::kWarn, Detail::kKernels, "no libnccl.so", "one GPU"},
       {"device files", [](auto& facts) { facts.device_files[1].accessible = false; }, Health::kFail, Detail::kRanges,
        "/dev/nvidia1", "container"},

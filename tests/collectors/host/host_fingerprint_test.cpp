@@ -55,6 +55,18 @@ TEST_CASE("a node that tells little still has a fingerprint") {
   CHECK(fingerprint.software.at("kernel") == "weird");
 }
 
+TEST_CASE("what a job costs on a node with AMD's GPUs is not taken for a processor's") {
+  const Fingerprint node = probe("amd_node");
+  CHECK(node.device.at("kind") == "cpu");
+  CHECK(node.device.at("other_gpus") == "2 x AMD gfx942");
+  Fingerprint bare = probe("bare");
+  CHECK_FALSE(bare.device.contains("other_gpus"));
+  CHECK(hash(node) != hash(bare));
+  CHECK_FALSE(distance(node, bare));
+  bare.device["other_gpus"] = "2 x AMD gfx942";
+  CHECK(node == bare);
+}
+
 TEST_CASE("a node whose /proc is missing or broken is an error that names the file") {
   const auto missing = probe_fingerprint({"/nowhere", {}, ""});
   REQUIRE_FALSE(missing.ok());

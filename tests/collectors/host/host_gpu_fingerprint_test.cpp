@@ -96,6 +96,10 @@ TEST_CASE("costs under MIG or MPS or confidential computing have a fingerprint o
   const Fingerprint mps = probe(input_of("gpu_node", {{"CUDA_MPS_PIPE_DIRECTORY", "/run/mps"}}));
   CHECK(mps.environment == Layer{{"mps", "on"}, {"CUDA_MPS_PIPE_DIRECTORY", "/run/mps"}});
   CHECK(plain.environment.empty());
+  const Layer instances{{"CUDA_VISIBLE_DEVICES", "MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"}};
+  CHECK(probe(input_of("x86_v1", instances)).environment == Layer{{"mig_instances", "chosen"}});
+  CHECK(fingerprint_of_job(plain, instances, {}).environment == Layer{{"mig_instances", "chosen"}});
+  CHECK(fingerprint_of_job(plain, {{"CUDA_VISIBLE_DEVICES", "0,1"}}, {}) == plain);
   script.set("system nvmlSystemGetConfComputeState", "1 0");
   CHECK(probe(input_of("x86_v1")).environment == Layer{{"confidential_computing", "on"}});
   for (const char* gpu : {"0", "1"}) {

@@ -29,6 +29,17 @@ TEST_CASE("what restricts profiling is found in the driver's files") {
   CHECK(facts.sealed_memory);
 }
 
+TEST_CASE("AMD's GPUs are known by their driver, and a desktop processor's graphics are none") {
+  const std::string node = std::string(FIXTURES) + "/amd_node";
+  const ProfilingFacts facts = read_profiling_facts({node, {}, {}, {}});
+  CHECK(amd_gpus_text(facts.amd_gpus) == "2 x AMD gfx942");
+  REQUIRE(facts.amd_gpus.size() == 2);
+  CHECK(facts.amd_gpus[0].memory == 206141652992);
+  CHECK_FALSE(facts.amd_accessible);  // there is no /dev/kfd
+  CHECK(amd_gpus_text({{"", Bytes{16} << 30}, {"gfx90a", Bytes{64} << 30}}) == "1 x AMD GPU, 1 x AMD gfx90a");
+  CHECK(find_amd_gpus(kNode).empty());
+}
+
 TEST_CASE("libraries of the job's Python packages are found, too") {
   const ProfilingFacts facts = read_profiling_facts({kNode, {}, {"/opt/cuda/lib"}, {}});
   CHECK(facts.cupti == "/opt/cuda/lib/libcupti.so.12");

@@ -173,3 +173,23 @@ TEST_CASE("where a step went comes with its passes, and not from an agent of an 
   CHECK(news<RankPasses>(event).parts == TermParts{0.5, 0.0, std::nullopt, std::nullopt});
   CHECK(news<RankPasses>(event).epoch == 3);
 }
+
+TEST_CASE("of a checkpoint's copy no figure is taken that nobody can have measured, and no text without end") {
+  wire::RankEvent event;
+  event.mutable_saved()->set_whole(true);
+  CHECK_FALSE(news<RankSaved>(event).copy);
+  wire::CopyPrice& copy = *event.mutable_saved()->mutable_copy();
+  copy.set_files(-1);
+  copy.set_bytes(std::numeric_limits<std::int64_t>::min());
+  copy.set_seconds(std::numeric_limits<double>::quiet_NaN());
+  copy.set_store(euros(1 << 20));
+  copy.set_refused(euros(1 << 20));
+  CopyPrice taken = *news<RankSaved>(event).copy;
+  CHECK((taken.files == 0 && taken.bytes == 0 && taken.ms == 0));
+  CHECK(taken.store.size() <= kLongestReason);
+  CHECK(taken.refused.size() <= kLongestMessage);
+  copy.set_seconds(1e300);
+  CHECK(news<RankSaved>(event).copy->ms == 365 * 86'400e3);
+  copy.set_seconds(1.5);
+  CHECK(news<RankSaved>(event).copy->ms == 1500);
+}

@@ -321,6 +321,12 @@ TEST_CASE("requests that cannot be answered say why") {
   const net::HttpReply reply = one.http("POST", "/v1/jobs", submission(restart));
   CHECK(reply.status == 400);
   CHECK(reply.body.find("delivery") != std::string::npos);
+  restart.train.emplace_back("{checkpoint}");
+  restart.checkpoint = "s3://bucket/run";
+  restart.allow_restarts = true;
+  const net::HttpReply object = one.http("POST", "/v1/jobs", submission(restart));
+  CHECK(object.status == 400);
+  CHECK_THAT(object.body, Catch::Contains("saves in s3://bucket/run, of which no trial can be given a copy"));
 }
 
 TEST_CASE("the page, the metrics and the status are served") {

@@ -203,7 +203,7 @@ TEST_CASE("a tenant's orders and their bodies have a rate, and the audit log kee
   REQUIRE(!entries->empty());
   CHECK(entries->front().audit.why.size() == 1000);
   for (int i = 0; i < 4; ++i) CHECK(order(7 << 20).status != 429);
-  CHECK_THAT(order(7 << 20).body, Catch::Contains("32 MiB"));
+  CHECK_THAT(order(7 << 20).body, Catch::Contains("has sent 32.0 MiB with its orders, and may send 1.00 MiB a second"));
   CHECK(order(0).status != 429);
   world.clock.advance(10s);
   CHECK(order(7 << 20).status != 429);

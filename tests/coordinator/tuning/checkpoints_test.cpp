@@ -137,3 +137,70 @@ TEST_CASE("with approval asked for, the question comes at once and the stop afte
   REQUIRE(one.run([&] { return one.state().stops.stops == 1; }, 100000));
   CHECK(one.state().stops.stopped_step % 400 == 0);
 }
+
+namespace {
+
+const CopyPrice kCheap{12, Bytes{3} << 30, 4000, false, "", ""};
+const CopyPrice kRefused{31, Bytes{3} << 40, 9e6, false, "", "a trial would copy 3.00 TiB and may copy 512 GiB"};
+
+FakeWorld world_with(const CopyPrice& copy, JobMode mode = JobMode::kAuto) {
+  FakeWorld one = users_world(true, mode);
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 50;
+  one.faults.copy = copy;
+  one.begin();
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("what a trial copies of the checkpoint is told before the first one", "[checkpoints]") {
+  FakeWorld one = world_with(kCheap);
+  REQUIRE(one.run([&] { return one.state().stops.stops == 1; }, 100000));
+  const std::string history = one.history();
+  const auto told = history.find("copies of the checkpoint in /checkpoints: 3.00 GiB in 12 files takes about 4000 ms");
+  INFO(history);
+  REQUIRE(told != std::string::npos);
+  CHECK(told < history.find("the job is stopped after step"));
+  CHECK(parse_tuning_state(to_json(one.state())).value().stops.copy_ms == 4000);
+  REQUIRE(one.run([&] { return trains_on(one) && was_tried(one); }, 100000));
+}
+
+TEST_CASE("a checkpoint that an agent refuses to copy is not tried from, and the figure is told", "[checkpoints]") {
+  FakeWorld one = world_with(kRefused);
+  REQUIRE(one.run([&] { return trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  CHECK(loses_nothing(one));
+  CHECK(one.state().recommendation_json == "best");
+  CHECK_THAT(one.state().conclusion, Catch::Contains("on node n") && Catch::Contains("would copy 3.00 TiB"));
+  CHECK(parse_tuning_state(to_json(one.state())).value().stops.copy_refused == one.state().stops.copy_refused);
+}
+
+TEST_CASE("what copies take counts into what trials may cost, and a trial beyond that is not begun", "[checkpoints]") {
+  CopyPrice slow = kCheap;
+  slow.ms = 9e6;
+  slow.store = "fuse.s3fs at /mnt";
+  FakeWorld one = world_with(slow);
+  REQUIRE(one.run([&] { return trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  CHECK(one.state().recommendation_json == "best");
+  CHECK_THAT(one.state().conclusion,
+             Catch::Contains("each launch copies the checkpoint: 3.00 GiB in 12 files of the object store fuse.s3fs at "
+                             "/mnt takes about 150.0 min"));
+  CHECK_THAT(one.history(), Catch::Contains("A trial of it needs a job of "));
+}
+
+TEST_CASE("a trial that was approved before its copy was priced is withdrawn where that is refused", "[checkpoints]") {
+  FakeWorld one = world_with(kRefused, JobMode::kApprove);
+  REQUIRE(one.run([&] { return one.state().doing == Doing::kAwaitingApproval; }, 100000));
+  one.feed(Order::kApprove);
+  REQUIRE(one.run([&] { return trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  REQUIRE(one.state().trials.size() == 1);
+  CHECK(one.state().trials.front().reason == FailureReason::kWithdrawn);
+  CHECK(one.state().failed_hashes.empty());
+  CHECK_THAT(one.state().conclusion, Catch::Contains("would copy 3.00 TiB"));
+}

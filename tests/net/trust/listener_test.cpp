@@ -79,7 +79,7 @@ TEST_CASE("another user's listener is refused, with who it is, who was expected 
   Connected connected;
   int looks = 0;
   const std::string said = connected.judge({}, 5s, in_turn({connected.row(kStranger, 9)}, looks));
-  CHECK(said.find("the listener belongs to user 4000011, and expected was root, ") == 0);
+  CHECK(said.find("the listener belongs to user 4000011, and expected was root") == 0);
   CHECK(said.find("trimtab-coordinator") != std::string::npos);
   CHECK(said.find("coordinator_user 4000011") != std::string::npos);
   CHECK(connected.judge({"4000011"}, 5s, in_turn({connected.row(kStranger, 9)}, looks)).empty());
@@ -118,6 +118,9 @@ TEST_CASE("root, the own user and the named one may listen, and nobody whom a co
   CHECK(objection_to_listener(1001, 1000, kAll, {"root"}).find("the listener belongs to ") == 0);
   CHECK(objection_to_listener(1001, 1000, kAll, {"no-such-user"}).find("no-such-user (unknown here)") !=
         std::string::npos);
+  CHECK_THAT(objection_to_listener(1001, 0, kAll, {"no-such-user"}),
+             Catch::Contains("expected was root or no-such-user (unknown here)"));
+  CHECK_THAT(objection_to_listener(1001, 0, kAll, {"root"}), Catch::Contains("expected was root. Nothing was sent"));
   const UserNamespace container{false, 65534};
   CHECK(objection_to_listener(65534, 65534, container, {"65534"}).find("may be anybody") != std::string::npos);
   CHECK(objection_to_listener(1000, 1000, container, {}).empty());

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/url.hpp"
 #include "sample_documents.hpp"
 #include "schema/job.hpp"
 
@@ -83,6 +84,14 @@ TEST_CASE("relative paths of job.toml start at its directory, absolute ones stay
   CHECK(parsed.job.checkpoint == "/srv/jobs/saved");
   CHECK(parsed.job.walltime == std::chrono::milliseconds(1500));
   CHECK(parsed.job.hang == std::chrono::milliseconds(500));
+}
+
+TEST_CASE("a checkpoint that is a URL stays one") {
+  const std::string text =
+      "schema = \"trimtab.job/1\"\nname = \"j\"\ncheckpoint = \"s3://bucket/a\"\n[commands]\n"
+      "train = [\"t\"]\ndescribe = [\"d\"]\n";
+  CHECK(parse_job_toml(text, "job.toml", "/srv/jobs").value().job.checkpoint == "s3://bucket/a");
+  for (const char* path : {"saved", "/saved", "a b://x", "://x", "1s://x"}) CHECK_FALSE(is_url(path));
 }
 
 TEST_CASE("the working directory is the file's own where none is named") {

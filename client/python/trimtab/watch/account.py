@@ -12,6 +12,7 @@ OTHER, DATA, FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, COMMUNICATION, ASIDE = ran
 NAMES = ("other", "data", "forward", "backward", "recompute", "optimizer", "communication", "aside")
 
 _PASSES = (FORWARD, BACKWARD, OPTIMIZER)
+_NOT_STOLEN = (DATA, COMMUNICATION, ASIDE)  # What the thread misses in these is not told.
 
 # What cannot run inside of these: one that is still open there was left by an exception.
 _STALE = {
@@ -80,7 +81,7 @@ class Account:
         if stale is not None:
             while self._parts and self._parts[-1] in stale:
                 self.leave(len(self._parts))
-        self._count(self._clock(), part)
+        self._count(self._clock(), part, part)
         self._parts.append(part)
         self._open_ranges.append(0)
         if name is not None:
@@ -91,7 +92,7 @@ class Account:
         """Closes the part that enter() called `depth`, and what is open inside."""
         if not 0 < depth <= len(self._parts):
             return
-        self._count(self._clock(), OTHER)
+        self._count(self._clock(), OTHER, self._parts[depth - 2] if depth > 1 else OTHER)
         for count in self._open_ranges[depth - 1 :]:
             for _ in range(count):
                 self._ranges.pop()
@@ -172,11 +173,16 @@ class Account:
     def _pass_ended(self):
         self._ns_before, self._stolen_before = list(self._ns), list(self._stolen_ns)
 
-    def _count(self, now, following):
+    def _count(self, now, following, then=None):
+        """`then`: the part from now on; None: it does not matter, all is counted up to now.
+
+        The clock of stolen time is a read of a file, which takes longer than all else here. It is read where a part begins
+        or ends of which nothing is told, and where an evaluation is about: that may move what was counted before."""
         part = self._current(following)
         self._ns[part] += now - self._since
         self._since = now
-        if self._stolen is not None:
+        if self._stolen is not None and (then is None or self._evaluates or
+                                         (part != then and (part in _NOT_STOLEN or then in _NOT_STOLEN))):
             self._count_stolen(part)
 
     def _count_stolen(self, part):

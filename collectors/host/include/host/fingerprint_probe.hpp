@@ -29,6 +29,7 @@ struct ProbeInput {
 
 // Layers and keys of a CPU node:
 //   device       kind=cpu model cores (that this process may use) isa memory_gib max_frequency_mhz* cpu_quota*
+//                other_gpus* (AMD's: what a job there costs is not the processor's)
 //   software     kernel (major.minor) libc
 //   fabric       topology=single-host
 //   environment  the variables below that are set
@@ -38,7 +39,7 @@ struct ProbeInput {
 //                is that of the instances. nvml=unreadable where NVML does not work: then only the model is known
 //   software     kernel libc driver cuda
 //   fabric       topology=single-host gpus pcie gpu_paths nvlink* nvlink_pairs* network*
-//   environment  the variables, mps=on*, confidential_computing=on*
+//   environment  the variables, mps=on*, mig_instances=chosen* (by CUDA_VISIBLE_DEVICES), confidential_computing=on*
 // (* where the machine tells, or where it is so.) Fails when /proc cannot be read.
 [[nodiscard]] Result<Fingerprint> probe_fingerprint(const ProbeInput& input);
 

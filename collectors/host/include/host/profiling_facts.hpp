@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "host/amd_gpus.hpp"
 #include "host/gpu_inventory.hpp"
 
 namespace trimtab::host {
@@ -21,6 +22,8 @@ struct DeviceFile {
 
 struct ProfilingFacts {
   GpuInventory gpus = {};
+  std::vector<AmdGpu> amd_gpus = {};
+  bool amd_accessible = false;              // programs of this user can use them
   std::string kernel_driver;                // its version; empty where none is loaded
   std::optional<bool> counters_admin_only;  // NVreg_RestrictProfilingToAdminUsers
   std::vector<DeviceFile> device_files;     // GPUs, their control device and unified memory

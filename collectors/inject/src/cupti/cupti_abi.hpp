@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kVersion12_5 = 23;      // single API functions c
 inline constexpr std::uint32_t kVersion12_9 = 27;      // a request for a buffer may be refused
 inline constexpr std::uint32_t kVersion13_0 = 130000;  // overhead records own memory
 inline constexpr std::uint32_t kVersion13_3 = 130300;  // the enabled kinds can be asked for
+inline constexpr std::uint32_t kVersion14_0 = 140000;  // not seen: its records may begin otherwise
 
 enum Kind : std::uint32_t {
   kKindMemcpy = 1,

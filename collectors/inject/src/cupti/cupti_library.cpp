@@ -137,6 +137,7 @@ CuptiState load_library(const char* path, Library& library) {
   const Result result = library.get_version(&library.version);
   if (result != kSuccess) return state_of(kCallGetVersion, result);
   if (library.version < kVersion11_8) return {record::kCuptiTooOld};
+  if (library.version >= kVersion14_0) return {record::kCuptiTooNew};
   if (!find_needed(handle, library)) return {record::kCuptiNoFunction};
   find_others(handle, library);
   return {record::kCuptiRunning};

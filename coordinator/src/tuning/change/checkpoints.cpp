@@ -3,11 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/numbers.hpp"
+#include "base/units.hpp"
+
 namespace trimtab::coordinator {
 namespace {
 
 std::string steps_words(std::int64_t count) {
   return std::to_string(count) + (count == 1 ? " step" : " steps");
+}
+
+std::string words_of(const CopyPrice& price) {
+  const std::string files = std::to_string(price.files) + (price.files == 1 ? " file" : " files");
+  const std::string where = price.store.empty() ? "" : " of the object store " + price.store;
+  const std::string takes = " takes about " + format_ms(price.ms);
+  return format_bytes(price.bytes) + " in " + files + where + takes + (price.shared ? " and no room" : "");
 }
 
 }  // namespace
@@ -17,16 +27,40 @@ bool Checkpoints::take(std::int32_t rank, const RankSaved& saved) {
   if (!saved.whole) {
     if (!writing_since_) writing_since_ = state.step;
     whole_on_.clear();
+    prices_.clear();
     return false;
   }
   whole_on_.insert(state.node_of(rank));
+  if (saved.copy) prices_[state.node_of(rank)] = *saved.copy;
   const bool everywhere =
       std::ranges::all_of(state.nodes, [&](const NodeShare& share) { return whole_on_.contains(share.node); });
   if (!everywhere) return false;
   whole_at_ = state.step;
   whole_since_ = std::exchange(writing_since_, std::nullopt).value_or(state.step);
   whole_on_.clear();
+  take_prices();
   return true;
+}
+
+void Checkpoints::take_prices() {
+  if (prices_.empty()) return;
+  const auto longest = std::ranges::max_element(prices_, {}, [](const auto& one) { return one.second.ms; });
+  record_.copy_ms = longest->second.ms;
+  record_.copy_words = words_of(longest->second);
+  record_.copy_refused.clear();
+  for (const auto& [node, price] : std::exchange(prices_, {})) {
+    if (!price.refused.empty()) record_.copy_refused = "on node " + node + " " + price.refused;
+  }
+  out_.changed = true;
+}
+
+std::string Checkpoints::price_copy() {
+  const bool told = record_.copy_words.empty() || std::exchange(priced_, true);
+  if (!told) {
+    out_.note("ranks", "what each launch of a trial copies of the checkpoint in " + view_.state.job.checkpoint + ": " +
+                           record_.copy_words);
+  }
+  return record_.copy_refused;
 }
 
 bool Checkpoints::may_stop() const {
@@ -92,6 +126,7 @@ void Checkpoints::resumed(std::int64_t first_step) {
 void Checkpoints::forget() {
   writing_since_.reset();
   whole_on_.clear();
+  prices_.clear();
   whole_at_ = whole_since_ = -1;
 }
 

@@ -5,6 +5,7 @@
 // it wrote by itself. One that does not go on from there is not stopped again.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +23,8 @@ class Checkpoints {
 
   // Of the job's own launch. True when the checkpoint is whole on every node of the job, now.
   [[nodiscard]] bool take(std::int32_t rank, const RankSaved& saved);
+  // What a trial's copy of the checkpoint takes is told once, before the first. Empty: one may copy it; else why not.
+  [[nodiscard]] std::string price_copy();
   // No step has been told since the checkpoint became whole, or the job saves when it is asked to end.
   [[nodiscard]] bool may_stop() const;
   // A checkpoint is waited for: people are told, and what is at risk at a first stop.
@@ -38,6 +41,8 @@ class Checkpoints {
   void forget();
 
  private:
+  void take_prices();
+
   StopRecord& record_;
   const View& view_;
   Outcome& out_;
@@ -45,7 +50,9 @@ class Checkpoints {
   std::set<std::string> whole_on_;             // nodes
   std::int64_t whole_at_ = -1;                 // the last step when it became whole on all of them
   std::int64_t whole_since_ = -1;              // and before its first write
+  std::map<std::string, CopyPrice> prices_;    // of the checkpoint that is becoming whole, by node
   bool announced_ = false;
+  bool priced_ = false;  // people were told
 };
 
 }  // namespace trimtab::coordinator

@@ -89,7 +89,7 @@ std::int32_t block_steps(const TuningState& state) {
 }
 
 double change_cost_ms(const TuningState& state) {
-  return std::max(state.spent.dearest_change_ms, state.is_restarted() ? state.launch_ms : 0.0);
+  return std::max(state.spent.dearest_change_ms, state.is_restarted() ? state.launch_ms + state.stops.copy_ms : 0.0);
 }
 
 std::string overhead_spent(const TuningState& state, const PricedPlan& candidate) {
@@ -97,9 +97,11 @@ std::string overhead_spent(const TuningState& state, const PricedPlan& candidate
   const double next = next_trial_ms(state, candidate);
   const double allowed = state.allowed_overhead_ms(hoped_pace_ms(state, candidate));
   if (used + next < allowed) return "";
+  const std::string& copy = state.stops.copy_words;
   return "trials have cost " + format_ms(used) + ", the next may cost " + format_ms(next) +
-         " with the two pairs of blocks that adopting a plan takes, and all may cost " + format_ms(allowed) + ", " +
-         format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
+         " with the two pairs of blocks that adopting a plan takes" +
+         (copy.empty() ? "" : " (each launch copies the checkpoint: " + copy + ")") + ", and all may cost " +
+         format_ms(allowed) + ", " + format_percent(state.job.trials.overhead) + " of the job's time (trials.overhead)";
 }
 
 std::string overhead_needed(const TuningState& state, const PricedPlan& candidate) {
@@ -165,6 +167,7 @@ std::string no_comparison(const View& view) {
   if (state.is_restarted() && !state.stops.saves_at_stop) {
     return "it would stop the job once more, which does not save when it is asked to end";
   }
+  if (!state.stops.copy_refused.empty()) return state.stops.copy_refused;
   const std::int64_t of_block = state.job.trials.warmup_steps + state.job.trials.measure_steps;
   if (state.comparisons_begun >= kComparisons || state.remaining_steps() < 2 * kComparisonBlocks * of_block) {
     return "too few steps are left, or it failed before";

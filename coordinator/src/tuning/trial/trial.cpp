@@ -109,9 +109,7 @@ Next Trying::decide(const SearchReply& reply) {
   if (m_.state.is_restarted() && !m_.state.job.allow_restarts) {
     return leave_untried(*best, "a trial would stop the job, and nobody has allowed that", kAllow);
   }
-  if (const std::string spent = overhead_spent(m_.state, *best); !spent.empty()) {
-    return leave_untried(*best, spent, overhead_needed(m_.state, *best));
-  }
+  if (const auto dear = too_dear(*best)) return leave_untried(*best, dear->first, dear->second);
   if (!enough_steps_for_trial(m_.state)) {
     return leave_untried(*best, "too few steps are left for another trial", steps_needed_for_trial(m_.state));
   }
@@ -125,8 +123,27 @@ Next Trying::decide(const SearchReply& reply) {
   return {};
 }
 
+std::optional<std::pair<std::string, std::string>> Trying::too_dear(const PricedPlan& plan) {
+  const std::string refused = m_.state.is_restarted() ? m_.checkpoints.price_copy() : "";
+  if (!refused.empty()) return std::pair(refused, std::string());
+  const std::string spent = overhead_spent(m_.state, plan);
+  return spent.empty() ? std::nullopt : std::optional(std::pair(spent, overhead_needed(m_.state, plan)));
+}
+
+Next Trying::start_approved() {
+  PricedPlan plan;
+  plan.plan = m_.state.trials.back().plan;
+  plan.predicted = m_.state.trials.back().predicted;
+  const auto dear = too_dear(plan);
+  if (!dear) return start_trial();
+  m_.fail_trial(FailureReason::kWithdrawn, dear->first, false);
+  m_.activity.become(Doing::kNothing);
+  return leave_untried(plan, dear->first, dear->second);
+}
+
 Next Trying::approved() {
-  if (!m_.state.is_restarted() || m_.checkpoints.may_stop()) return start_trial();
+  if (!m_.state.is_restarted()) return start_trial();
+  if (m_.checkpoints.may_stop()) return start_approved();
   approved_ = true;
   m_.checkpoints.announce();
   return {};
@@ -134,9 +151,11 @@ Next Trying::approved() {
 
 Next Trying::saved() {
   if (m_.state.phase != Phase::kTrials || m_.view.held() || !m_.lost.empty()) return {};
-  if (m_.state.doing == Doing::kAwaitingApproval && std::exchange(approved_, false)) return start_trial();
+  if (m_.state.doing == Doing::kAwaitingApproval && std::exchange(approved_, false)) return start_approved();
   if (m_.state.doing != Doing::kNothing || !waiting_) return {};
   const PricedPlan plan = *std::exchange(waiting_, std::nullopt);
+  // Only now is it known what a copy of the checkpoint costs.
+  if (const auto dear = too_dear(plan)) return leave_untried(plan, dear->first, dear->second);
   return begin_trial(plan);
 }
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tuning/change/plan_changes.hpp"
 #include "tuning/machine.hpp"
@@ -47,6 +48,9 @@ class Trying {
  private:
   [[nodiscard]] Interleaving& blocks() { return m_.activity.get<Measuring>()->blocks; }
   [[nodiscard]] Next begin_trial(const PricedPlan& plan);
+  [[nodiscard]] Next start_approved();
+  // Why a trial of the plan costs too much, or may not copy the checkpoint, and what it needs; nothing: it may begin.
+  [[nodiscard]] std::optional<std::pair<std::string, std::string>> too_dear(const PricedPlan& plan);
   [[nodiscard]] Next judge_race();
   [[nodiscard]] Next conclude_trial(const Race& race, const Reason& reason);
   void adopt(Trial& trial);

@@ -50,10 +50,7 @@ class Reader {
                               "DEEPSPEED, found " +
                                   quoted_text(engine));
     }
-    TRIMTAB_TRY(Plan plan, plan_of(replicas_, model_));
-    TRIMTAB_TRY_STATUS(
-        check_import(plan, model_, engine == "DEEPSPEED" ? "accelerate-deepspeed" : "accelerate", "accelerate"));
-    return plan;
+    return plan_of(replicas_, model_, engine == "DEEPSPEED" ? "accelerate-deepspeed" : "accelerate", "accelerate");
   }
 
  private:

@@ -55,9 +55,7 @@ class Reader {
           "trainer.strategy",
           "a plan for Lightning is of ddp, fsdp, deepspeed or their classes, found " + quoted_text(name));
     }
-    TRIMTAB_TRY(Plan plan, plan_of(replicas_, model_));
-    TRIMTAB_TRY_STATUS(check_import(plan, model_, deepspeed ? "lightning-deepspeed" : "lightning", "Lightning"));
-    return plan;
+    return plan_of(replicas_, model_, deepspeed ? "lightning-deepspeed" : "lightning", "Lightning");
   }
 
  private:

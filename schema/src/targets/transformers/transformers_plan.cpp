@@ -57,9 +57,7 @@ class Reader {
     replicas_.ranks = *file_.ranks;
     replicas_.recompute = recompute;
     TRIMTAB_TRY_STATUS(sharded ? read_sharding(*fsdp) : read_bucket());
-    TRIMTAB_TRY(Plan plan, plan_of(replicas_, model_));
-    TRIMTAB_TRY_STATUS(check_import(plan, model_, "transformers", "the Trainer"));
-    return plan;
+    return plan_of(replicas_, model_, "transformers", "the Trainer");
   }
 
  private:
