@@ -82,6 +82,8 @@ void add_what_is_rare(TuningState& state) {
                                    4,
                                    false,
                                    {1.33, 1.2, 1.5},
+                                   {},
+                                   false,
                                    {}});
   state.recommendation_json = plan_cut_at(5);
   state.calibration_json = R"({"computation":1.25,"factors":[1,2.0]})";
