@@ -6,8 +6,10 @@ import compute_environment  # First: it sets what PyTorch reads when it is loade
 
 import argparse
 import json
+import os
+import sys
 
-from trimtab.two_clocks import clock_of_key
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "client", "python"))
 
 import config as model_config
 import overlap_slowdown

@@ -44,6 +44,8 @@ class Ranks:
 
         def once():
             self.calls[rank] += 1
+            if callable(takes):
+                return takes(self.calls[rank])
             self.clocks[rank] += takes
             return (takes,)
 
@@ -96,6 +98,20 @@ class Pause(unittest.TestCase):
         self.assertEqual(first["items"][0]["error"], "another rank cannot run it")
         self.assertEqual(second["items"][0]["error"], "no such group")
         self.assertEqual([len(one["items"][1]["values"][0]) for one in (first, second)], [3, 3])
+
+    def test_what_an_item_raises_is_its_answer_and_all_ranks_go_on(self):
+        def falls(call):
+            if call == fatal:
+                raise RuntimeError("out of memory")
+            return (0,)
+
+        for fatal in (1, 2, 5):  # In the first call, in the first value and in the second.
+            with self.subTest(call=fatal):
+                ranks = Ranks(2)
+                first, second = ranks.run(request(1, 2), lambda rank, item: falls if rank == 1 and item["expected_ns"] == MS else MS)
+                self.assertEqual(first["items"][0], {"item": 0, "error": "another rank could not run it"})
+                self.assertEqual(second["items"][0], {"item": 0, "error": "out of memory"})
+                self.assertEqual([len(one["items"][1]["values"][0]) for one in (first, second)], [3, 3])
 
     def test_a_rank_outside_of_a_group_keeps_step_and_tells_no_value(self):
         first, second = Ranks(2).run(request(5), lambda rank, item: None if rank else 5 * MS)

@@ -40,9 +40,9 @@ def run(request, prepare, most, clock=time.perf_counter_ns):
         elif item["expected_ns"] * slip > left:
             answers.append({"item": number, "error": f"{max(left, 0) / 1e6:.0f} ms of the pause were left, too few for it"})
         else:
-            values, first = _measured(once, left, most, clock)
+            answer, first = _measured(_Guarded(once), left, most, clock)
             slip = max(slip, first / max(item["expected_ns"], 1))
-            answers.append({"item": number, "values": values})
+            answers.append({"item": number, **answer})
     return {"took_ns": int(clock() - began), "items": answers}
 
 
@@ -50,23 +50,45 @@ def _prepared(prepare, item):
     try:
         return prepare(item), ""
     except Exception as error:  # whatever is wrong with it: the job goes on
-        return None, (str(error) or type(error).__name__).splitlines()[0][:200]
+        return None, _words(error)
+
+
+class _Guarded:
+    """What an item raises is its answer, and the job goes on: this rank does nothing more for the item, and keeps step."""
+
+    def __init__(self, once):
+        self._once, self.why = once, ""
+
+    def __call__(self):
+        try:
+            return self._once() if self._once and not self.why else ()
+        except Exception as error:
+            self.why = _words(error)
+            return ()
+
+
+def _words(error):
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
 def _measured(once, left, most, clock):
-    """(a list of values for each of the item's costs, what the first call took on the slowest rank).
+    """(what is told of the item: a list of values for each of its costs, or an error; what the first call took on the slowest
+    rank).
 
     The first call makes connections and buffers. It is no value, unless no time is left for another.
     """
     began = clock()
-    first = once() if once else ()
-    longest = max(most([clock() - began])[0], 1)
+    first = once()
+    longest, failed = most([clock() - began, int(bool(once.why))])
+    longest = max(longest, 1)
     calls = int(min(CALLS_MAX, max(1, SHORTEST_NS // longest)))
-    rounds = int(min(VALUES, (left - longest) // (longest * calls)))
+    rounds = 0 if failed else int(min(VALUES, (left - longest) // (longest * calls)))
     rows = []
     for _ in range(rounds):
-        most([0])  # begin together
-        if once:
-            rows.append([sum(column) // calls for column in zip(*(once() for _ in range(calls)))])
-    rows = rows or [first]
-    return [[int(value) for value in column] for column in zip(*rows)], longest
+        failed = most([int(bool(once.why))])[0]  # begin together
+        if failed:
+            break
+        rows.append([sum(column) // calls for column in zip(*[once() for _ in range(calls)])])
+    if most([int(failed or bool(once.why))])[0]:
+        return {"error": once.why or "another rank could not run it"}, longest
+    return {"values": [[int(value) for value in column] for column in zip(*(rows or [first]))]}, longest
