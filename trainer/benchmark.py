@@ -22,6 +22,7 @@ from model import operator_specs
 from operator_state import Recipe
 from repetition import Precision
 from tensor_parallel import ALONE, TensorParallel
+from trimtab.two_clocks import clock_of_key
 from warm_up import warm_up
 
 SCHEMA = "trimtab.benchmark_requests/1"
