@@ -472,9 +472,9 @@ void FakeWorld::train_step() {
 
 void FakeWorld::tell_of_save() {
   if (faults.saves_every == 0 || !variant_.empty()) return;
-  const bool begun = step_ % faults.saves_every == 0;
+  const bool begun = step_ % faults.saves_every == faults.saves_noticed;
   const bool whole = step_ % faults.saves_every == faults.saves_settle;
-  if (begun) snapshot_ = step_;
+  if (step_ % faults.saves_every == 0) snapshot_ = step_;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     if (begun) tell(rank, RankSaved{false});
   }

@@ -53,6 +53,7 @@ struct Faults {
   bool saves_at_stop = true;                    // a restarted job, when it is asked to end
   bool resumes = true;                          // … from its checkpoint; else it begins at its first step
   int saves_every = 0;                          // steps; agents tell of it,
+  int saves_noticed = 0;                        // … that it is written, so many steps after it was
   int saves_settle = 0;                         // … that it is whole, so many steps later
   std::optional<CopyPrice> copy;                // … and what copying it takes on the node of rank 1
   double slowdown = 1;                          // of every step

@@ -125,6 +125,18 @@ TEST_CASE("the steps of a checkpoint that takes time to settle are trained again
   CHECK(one.state().stops.refused.empty());
 }
 
+TEST_CASE("a checkpoint that is noticed a moment late is still the one that the job goes on from", "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 50;
+  one.faults.saves_noticed = 2;
+  one.faults.saves_settle = 4;
+  one.begin();
+  REQUIRE(one.run([&] { return trains_on(one) && was_tried(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.state().stops.refused.empty());
+}
+
 TEST_CASE("with approval asked for, the question comes at once and the stop after the next checkpoint",
           "[checkpoints]") {
   FakeWorld one = users_world(true, JobMode::kApprove);

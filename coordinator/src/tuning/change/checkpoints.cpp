@@ -9,6 +9,10 @@
 namespace trimtab::coordinator {
 namespace {
 
+// An agent looks at the checkpoint every 50 ms, and steps are told as they end: what is noticed began so long ago at
+// most.
+constexpr double kNoticedWithinMs = 150;
+
 std::string steps_words(std::int64_t count) {
   return std::to_string(count) + (count == 1 ? " step" : " steps");
 }
@@ -101,7 +105,9 @@ std::string Checkpoints::judge(std::int64_t first_step) {
     if (record_.saved_step >= 0 && record_.saved_step < stopped) record_.saves_at_stop = true;
     return "";
   }
-  const bool from_own = record_.saved_step >= 0 && first_step >= record_.saved_step;
+  const double step_ms = view_.state.incumbent_measured.mean_ms;
+  const auto noticed_late = step_ms > 0 ? static_cast<std::int64_t>(kNoticedWithinMs / step_ms) : 0;
+  const bool from_own = record_.saved_step >= 0 && first_step + noticed_late >= record_.saved_step;
   if (from_own) return "";
   const std::int64_t expected = record_.saved_step >= 0 ? record_.saved_step : stopped;
   record_.refused = "the job does not go on from its checkpoint in " + view_.state.job.checkpoint + ": after step " +
