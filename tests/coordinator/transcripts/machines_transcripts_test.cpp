@@ -38,16 +38,20 @@ void restart_coordinator(Story& story, bool lose_actions) {
   story.world.restart_coordinator(lose_actions);
 }
 
-}  // namespace
-
-TEST_CASE("transcript of a link that gets slower while the job trains, and recovers", "[transcripts]") {
-  Story story("drift-in-training", looking_job(4000), plans_of_story(), 5, 0.01);
+void train_until_the_link_slows(Story& story) {
   story.world.faults.probes = hardware();
   train(story);
   story.run_steps(100);
   story.say("steps take half as long again, the link delivers 38 %");
   story.world.faults.slowdown = 1.5;
   story.world.faults.probes = hardware(0.38);
+}
+
+}  // namespace
+
+TEST_CASE("transcript of a link that gets slower while the job trains, and recovers", "[transcripts]") {
+  Story story("drift-in-training", looking_job(4000), plans_of_story(), 5, 0.01);
+  train_until_the_link_slows(story);
   run_until_tuned_again(story);
   story.say("the link is as before, the steps are not");
   story.world.faults.probes = hardware();
@@ -57,12 +61,7 @@ TEST_CASE("transcript of a link that gets slower while the job trains, and recov
 
 TEST_CASE("transcript of a link whose costs the ranks measure again", "[transcripts]") {
   Story story("drift-measured-again", training_job(4000), plans_of_story(), 5, 0.01);
-  story.world.faults.probes = hardware();
-  train(story);
-  story.run_steps(100);
-  story.say("steps take half as long again, the link delivers 38 %");
-  story.world.faults.slowdown = 1.5;
-  story.world.faults.probes = hardware(0.38);
+  train_until_the_link_slows(story);
   CostKey key;
   key.kind = CostKind::kCollective;
   key.subject = "all_reduce";
