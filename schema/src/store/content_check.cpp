@@ -2,20 +2,16 @@
 
 #include <algorithm>
 
+#include "base/text_parts.hpp"
+
 namespace trimtab {
 
 namespace {
 
 constexpr std::int64_t kMostAtOnce = 256;
 
-std::string list(const std::vector<std::string>& names, const char* behind = "") {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name + behind;
-  return text;
-}
-
 std::string places(const std::vector<std::string>& key) {
-  return "(" + list(std::vector<std::string>(key.size(), "?")) + ")";
+  return "(" + joined(std::vector<std::string>(key.size(), "?")) + ")";
 }
 
 }  // namespace
@@ -39,13 +35,13 @@ void ContentCheck::step(const Reader& reader, const Clock& clock, Nanoseconds ti
 Status ContentCheck::read_some(const Reader& reader) {
   const CheckedTable& table = tables_[table_];
   if (key_.empty()) TRIMTAB_TRY_STATUS(find_key(reader));
-  const std::string key = list(key_);
+  const std::string key = joined(key_);
   const std::string from = after_.empty() ? "" : " WHERE (" + key + ") > " + places(key_);
   Row arguments = after_;
   arguments.emplace_back(at_once_);
   TRIMTAB_TRY(const Rows last,
               reader.query("SELECT " + key + " FROM (SELECT " + key + " FROM " + table.name + from + " ORDER BY " +
-                               key + " LIMIT ?) ORDER BY " + list(key_, " DESC") + " LIMIT 1",
+                               key + " LIMIT ?) ORDER BY " + joined(key_, " DESC, ") + " DESC LIMIT 1",
                            arguments));
   if (last.empty()) {
     ++table_;
