@@ -244,6 +244,12 @@ TEST_CASE("ranks that wait for a link are no slower devices, and one that is slo
          to_text(findings) == "the link of node n0 rank 2 to n0 rank 3 is at 25 % of its bandwidth"));
   CHECK(confidence_of(findings) >= kNamedFrom);
   CHECK(not_sure(before, now).size() >= 2);
+  // Nor are they where takes of the link leave it open whether it has changed: then nobody is named.
+  now[0].shortest = 0.3;
+  now[0].longest = 1.5;
+  CHECK(diagnose(before, now).empty());
+  CHECK(not_sure(before, now).size() == findings.size() + 3);
+  now[0].shortest = now[0].longest = 1;
   // A device that throttles meanwhile is named all the same.
   now[3].ms = 100 / 0.4;
   CHECK(diagnose(before, now).size() == 2);

@@ -174,11 +174,10 @@ void judge_confidence(const std::vector<Probe>& before, double least_scatter, st
   }
 }
 
-// What ranks take longer for in their steps while a link has changed is named where it is more than the others'.
+// What ranks take longer for in their steps while a link has changed, or seems to have, is named where it is more than
+// the others'.
 void judge_beside_others(std::vector<Finding>& found, const std::vector<Finding>& all) {
-  const bool of_link =
-      std::ranges::any_of(found, [](const Finding& one) { return one.is_link() && one.confidence >= kNamedFrom; });
-  if (!of_link) return;
+  if (std::ranges::none_of(found, &Finding::is_link)) return;
   for (Finding& one : found) {
     if (!in_training(one.probe)) continue;
     std::vector<double> others;

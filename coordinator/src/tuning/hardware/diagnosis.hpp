@@ -67,8 +67,8 @@ inline constexpr double kNamedFrom = 0.95;
 
 // What has clearly changed, the largest change first: beyond what repetitions and the other probes scatter, and in all
 // takes, each with a confidence of kNamedFrom or more. Probes of what only one side knows are left out. What a rank
-// computes in its steps is compared with its past, and where a link has changed, too, with what the other ranks have
-// lost: who waits for a link seems slow.
+// computes in its steps is compared with its past, and where a link differs, however surely, too, with what the other
+// ranks have lost: who waits for a link seems slow.
 [[nodiscard]] std::vector<Finding> diagnose(const std::vector<Probe>& before, const std::vector<Probe>& now);
 // The rest of what differs by as much: nobody may be blamed for it.
 [[nodiscard]] std::vector<Finding> not_sure(const std::vector<Probe>& before, const std::vector<Probe>& now);
