@@ -69,6 +69,7 @@ int run(const Configuration& configuration, const net::ServiceVariables& manager
 
 int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a database at its file's limit is an error of that write
   const net::ServiceVariables manager = net::take_service_variables();
   CLI::App app("Looks after the training processes of one node: measures, launches, reports to the coordinator.");
   app.set_version_flag("--version", TRIMTAB_RELEASE);

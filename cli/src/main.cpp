@@ -45,7 +45,8 @@ int finished(int code) {
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   // A reader that goes away is an error of that write, not the end of a tuning run.
-  const bool ignored = std::signal(SIGPIPE, SIG_IGN) == SIG_IGN;
+  const trimtab::cli::IgnoredSignals ignored{std::signal(SIGPIPE, SIG_IGN) == SIG_IGN,
+                                             std::signal(SIGXFSZ, SIG_IGN) == SIG_IGN};
   trimtab::cli::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1, isatty(STDOUT_FILENO) == 1, ignored};
   std::optional<trimtab::cli::TerminalFilter> out;
   std::optional<trimtab::cli::TerminalFilter> err;

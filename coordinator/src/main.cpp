@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -83,6 +84,7 @@ int run(Settings settings, const net::ServiceVariables& manager) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::signal(SIGXFSZ, SIG_IGN);  // a database at its file's limit is an error of that write
   const net::ServiceVariables manager = net::take_service_variables();
   CLI::App app{"Trimtab's coordinator: one per cluster. Agents and people connect to its port."};
   app.set_version_flag("--version", TRIMTAB_RELEASE);

@@ -161,13 +161,25 @@ ProcessIdentity process_identity(pid_t pid) {
   return {pid, stat_of(pid).value_or(ProcessStat{}).start_time};
 }
 
-bool is_alive(const ProcessIdentity& process) {
+namespace {
+
+// Nothing where this process lacks the means to look: that is no sign of the other one's end.
+std::optional<bool> lives(const ProcessIdentity& process) {
+  errno = 0;
   const auto stat = stat_of(process.pid);
+  if (!stat && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return std::nullopt;
   return stat && stat->start_time == process.start_time && stat->state != 'Z' && stat->state != 'X';
 }
 
+}  // namespace
+
+bool is_alive(const ProcessIdentity& process) {
+  if (const auto known = lives(process)) return *known;
+  return process.pid > 0 && (kill(process.pid, 0) == 0 || errno == EPERM);
+}
+
 void send_signal(const ProcessIdentity& process, int signal) {
-  if (process.pid > 1 && is_alive(process)) kill(process.pid, signal);
+  if (process.pid > 1 && lives(process).value_or(false)) kill(process.pid, signal);
 }
 
 CommandOutcome run_command(const std::vector<std::string>& arguments, const Clock& clock, Nanoseconds patience) {

@@ -215,7 +215,8 @@ Status write_draft(const JobDraft& draft, const std::string& job_path, const std
                    const std::string& remedy) {
   const std::string plan = draft.plan ? plan_path(job_path) : "";
   for (const std::string& path : {job_path, plan}) {
-    if (!path.empty() && is_there(path))
+    std::error_code ignored;  // a link that leads nowhere is there, too
+    if (!path.empty() && fs::exists(fs::symlink_status(path, ignored)))
       return bad_input(who + ": " + path + " is there already and stays as it is" + remedy);
   }
   if (draft.plan) TRIMTAB_TRY_STATUS(write_file(plan, to_json(*draft.plan) + "\n"));

@@ -40,13 +40,20 @@ bool stops(int signal) {
   return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
-// In the child, where only what exec needs may be done.
-[[noreturn]] void become(const char* path, char* const* words, char* const* environment, const SignalGate& gate,
-                         bool ignores_broken_pipes, int report) {
-  if (!ignores_broken_pipes) std::signal(SIGPIPE, SIG_DFL);
+// As this process was started. Returns where it cannot be executed: errno says why.
+void execute(const char* path, char* const* words, char* const* environment, const SignalGate& gate,
+             const IgnoredSignals& ignored) {
+  if (!ignored.broken_pipes) std::signal(SIGPIPE, SIG_DFL);
+  if (!ignored.large_files) std::signal(SIGXFSZ, SIG_DFL);
   if (gate.ignored_children()) std::signal(SIGCHLD, SIG_IGN);
   sigprocmask(SIG_SETMASK, &gate.before(), nullptr);
   execve(path, words, environment);
+}
+
+// In the child, where only what exec needs may be done.
+[[noreturn]] void become(const char* path, char* const* words, char* const* environment, const SignalGate& gate,
+                         const IgnoredSignals& ignored, int report) {
+  execute(path, words, environment, gate, ignored);
   const int failure = errno;
   [[maybe_unused]] const auto written = write(report, &failure, sizeof failure);
   _exit(kNotExecutable);
@@ -69,7 +76,7 @@ struct Start {
 };
 
 Start start(const std::string& path, std::vector<std::string> words, std::vector<std::string> environment,
-            const SignalGate& gate, bool ignores_broken_pipes) {
+            const SignalGate& gate, const IgnoredSignals& ignored) {
   const std::vector<char*> word_pointers = pointers_to(words);
   const std::vector<char*> environment_pointers = pointers_to(environment);
   int ends[2];
@@ -78,7 +85,7 @@ Start start(const std::string& path, std::vector<std::string> words, std::vector
   Descriptor writing(ends[1]);
   const pid_t pid = fork();
   if (pid == 0) {
-    become(path.c_str(), word_pointers.data(), environment_pointers.data(), gate, ignores_broken_pipes, writing.get());
+    become(path.c_str(), word_pointers.data(), environment_pointers.data(), gate, ignored, writing.get());
   }
   if (pid < 0) return {-1, errno};
   writing.reset();
@@ -175,10 +182,9 @@ ProgramPlace find_program(const std::string& word, const std::string& search_pat
 
 SignalGate::SignalGate() {
   sigfillset(&waiting_);
-  // What says that this program itself is broken must end it, and these two no process can hold back.
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGKILL, SIGSTOP, SIGPIPE}) {
-    sigdelset(&waiting_, signal);
-  }
+  // Two that no process can hold back, and one that this process's own writes may raise. A fault of this program ends
+  // it all the same: the kernel delivers what a fault raises though it is held back.
+  for (const int signal : {SIGKILL, SIGSTOP, SIGPIPE}) sigdelset(&waiting_, signal);
   sigprocmask(SIG_BLOCK, &waiting_, &before_);
   ignored_children_ = std::signal(SIGCHLD, SIG_DFL) == SIG_IGN;
 }
@@ -196,13 +202,27 @@ bool SignalGate::asked_to_end() {
 }
 
 Result<CommandEnd> run_in_foreground(const ForegroundCommand& command, const SignalGate& gate,
-                                     const std::function<void(pid_t)>& started) {
-  Start begun = start(command.path, command.words, command.environment, gate, command.ignores_broken_pipes);
+                                     const std::function<void(pid_t)>& started,
+                                     const std::function<void(const std::string&)>& bare) {
+  Start begun = start(command.path, command.words, command.environment, gate, command.ignored);
+  const bool is_bare = command.environment == command.bare_environment;
+  if (begun.failure == E2BIG && !is_bare) {
+    bare(std::strerror(E2BIG));
+    begun = start(command.path, command.words, command.bare_environment, gate, command.ignored);
+  }
   if (begun.failure == ENOEXEC) {
     // A script without "#!" is the shell's, as in a shell.
     std::vector<std::string> words{"sh", command.path};
     words.insert(words.end(), command.words.begin() + 1, command.words.end());
-    begun = start("/bin/sh", words, command.environment, gate, command.ignores_broken_pipes);
+    begun = start("/bin/sh", words, command.environment, gate, command.ignored);
+  }
+  if (begun.pid < 0) {
+    // No descriptor or no process is left for a child: this process becomes the command.
+    bare(std::strerror(begun.failure));
+    std::vector<std::string> words = command.words;
+    std::vector<std::string> environment = command.bare_environment;
+    execute(command.path.c_str(), pointers_to(words).data(), pointers_to(environment).data(), gate, command.ignored);
+    begun.failure = errno;
   }
   if (begun.pid < 0 || begun.failure != 0) {
     return unavailable(command.words.front() + ": " + std::strerror(begun.failure));

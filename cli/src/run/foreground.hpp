@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "ignored_signals.hpp"
 
 namespace trimtab::cli {
 
@@ -56,15 +57,18 @@ class SignalGate {
 struct ForegroundCommand {
   std::vector<std::string> words;
   std::string path;
-  std::vector<std::string> environment;  // all of it
-  bool ignores_broken_pipes = false;     // as this process was started
+  std::vector<std::string> environment;       // all of it
+  std::vector<std::string> bare_environment;  // without what was added
+  IgnoredSignals ignored;
 };
 
-// Starts it, calls `started`, and waits for its end. What the terminal sends to both is the command's alone; what
+// Starts it, calls `started`, and waits for its end. Where what was added leaves no room for it, or no second process
+// can be had, it runs without: `bare` is told why before. What the terminal sends to both is the command's alone; what
 // somebody sends to this process is passed on; where the terminal has stopped the command, this process stops, too. An
 // error where it cannot be started, and nothing of it has run.
 [[nodiscard]] Result<CommandEnd> run_in_foreground(const ForegroundCommand& command, const SignalGate& gate,
-                                                   const std::function<void(pid_t)>& started);
+                                                   const std::function<void(pid_t)>& started,
+                                                   const std::function<void(const std::string&)>& bare);
 
 // Ends this process as the command has ended: by the same signal, without a core of its own, or returns its exit code.
 [[nodiscard]] int end_as(const CommandEnd& end);

@@ -74,6 +74,15 @@ void tell_hardware(const Variables& variables, Console& console) {
   }
 }
 
+// Whatever the step throws is said, and the command is not concerned.
+void unharmed(const char* what, Console& console, const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const std::exception& fault) {
+    console.err << "trimtab: " << what << " failed: " << printable(fault.what()) << std::endl;
+  }
+}
+
 Preparation prepare(const Arguments& arguments, const std::string& job, const Variables& variables, const Clock& clock,
                     Console& console) {
   Preparation preparation;
@@ -128,15 +137,23 @@ Result<int> run_command_line(const Arguments& arguments, const std::vector<std::
     return program.exit_code;
   }
   const std::string job = arguments.name.empty() ? job_name_of(words) : arguments.name;
-  const Preparation preparation = prepare(arguments, job, variables, clock, console);
+  Preparation preparation;
+  unharmed("getting ready to watch the command, which runs without Trimtab,", console,
+           [&] { preparation = prepare(arguments, job, variables, clock, console); });
   const SignalGate gate;
   const ForegroundCommand command{words, program.path, changed_environment(preparation.changes),
-                                  console.ignored_broken_pipes};
-  const auto end = run_in_foreground(command, gate, [&](pid_t pid) {
-    if (preparation.watch) tell_command(*preparation.watch, pid);
+                                  changed_environment({}), console.ignored};
+  const auto started = [&](pid_t pid) {
+    if (preparation.watch) unharmed("watching", console, [&] { tell_command(*preparation.watch, pid); });
+  };
+  const auto end =
+      run_in_foreground(command, gate, started, [&console](const std::string& why) { warn_bare(why, console); });
+  unharmed("the card", console, [&] {
+    if (end.ok() && preparation.watch && preparation.watch->leads) show_card(arguments, preparation, clock, console);
   });
-  if (end.ok() && preparation.watch && preparation.watch->leads) show_card(arguments, preparation, clock, console);
-  if (preparation.watch) end_watch(*preparation.watch, clock);
+  unharmed("the end of the watch", console, [&] {
+    if (preparation.watch) end_watch(*preparation.watch, clock);
+  });
   if (end.ok()) return end_as(*end);
   console.err << "trimtab: " << printable(end.error().message) << std::endl;
   return kNotExecutable;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "ignored_signals.hpp"
 
 namespace CLI {
 class App;
@@ -24,7 +25,7 @@ struct Console {
   std::ostream& err;
   bool err_is_terminal = false;
   bool out_is_terminal = false;
-  bool ignored_broken_pipes = false;  // SIGPIPE, as this process was started
+  IgnoredSignals ignored;
 };
 
 // Runs the verb; the value is the exit code (0, or 1 for "the answer is no", already explained on the console).

@@ -1,6 +1,8 @@
 #include "store/first_page.hpp"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -8,10 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <vector>
 
+#include "base/descriptor.hpp"
+#include "schema/durable_file.hpp"
 #include "schema/hash64.hpp"
 
 namespace trimtab {
@@ -87,10 +90,19 @@ std::string encoded(const Pages& pages) {
   return text + hash64_hex(text);
 }
 
+// Of a plain file at this very place. Empty where it is anything else, such as somebody's link or pipe, or too large.
+std::string text_of_copy(const std::string& path) {
+  constexpr off_t kMost = 1 << 20;
+  const Descriptor file(::open(copy_of(path).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat found {};
+  if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > kMost) return "";
+  std::string text(static_cast<std::size_t>(found.st_size), '\0');
+  return ::read(file.get(), text.data(), text.size()) == found.st_size ? text : "";
+}
+
 // Empty where there is none that is whole.
 Pages kept_pages(const std::string& path) {
-  std::ifstream file(copy_of(path), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string text = text_of_copy(path);
   const std::size_t hash = text.size() - std::min(text.size(), kHash);
   const std::string all = text.substr(0, hash);
   Pages pages;
@@ -145,7 +157,10 @@ void keep_first_page(SQLite::Database& connection, const std::string& path) {
   }
   // Else it would be written anew at each start.
   for (std::size_t i = 0; i < kPage; ++i) pages[1][i] = is_of_changes(i) ? '\0' : first[i];
-  if (kept_pages(path) != pages) std::ofstream(copy_of(path), std::ios::binary | std::ios::trunc) << encoded(pages);
+  if (kept_pages(path) == pages) return;
+  struct stat found {};
+  const mode_t mode = ::stat(path.c_str(), &found) == 0 ? found.st_mode & 0666U : 0600U;
+  if (!write_durably(copy_of(path), encoded(pages), mode).ok()) return;  // then there is none
 }
 
 bool mend_first_page(const std::string& path) {

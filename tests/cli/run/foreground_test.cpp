@@ -1,9 +1,12 @@
 #include "run/foreground.hpp"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -13,10 +16,15 @@ using namespace trimtab::cli;
 
 namespace {
 
+void no_bare(const std::string& why) {
+  FAIL("runs bare: " + why);
+}
+
 CommandEnd ended(const std::vector<std::string>& words) {
   const SignalGate gate;
   const ProgramPlace place = find_program(words.front(), "/usr/bin:/bin");
-  const auto end = run_in_foreground({words, place.path, changed_environment({}), false}, gate, [](pid_t) {});
+  const auto end = run_in_foreground(
+      {words, place.path, changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {}, no_bare);
   REQUIRE(end.ok());
   return *end;
 }
@@ -51,16 +59,61 @@ TEST_CASE("what is sent to the one that waits is the command's") {
   const SignalGate gate;
   const std::vector<std::string> words{"sh", "-c",
                                        "trap 'exit 9' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done"};
-  const auto end = run_in_foreground({words, "/bin/sh", changed_environment({}), false}, gate, [](pid_t) {});
+  const auto end = run_in_foreground(
+      {words, "/bin/sh", changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {}, no_bare);
   REQUIRE(end.ok());
   CHECK(end->exit_code == 9);
+}
+
+TEST_CASE("what a watchdog or a broken program would be sent is the command's, too") {
+  for (const std::string name : {"ABRT", "SEGV", "SYS", "TRAP"}) {
+    const SignalGate gate;
+    const std::vector<std::string> words{
+        "sh", "-c", "trap 'exit 9' " + name + "; kill -" + name + " $PPID; while :; do sleep 0.01; done"};
+    const auto end = run_in_foreground(
+        {words, "/bin/sh", changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {}, no_bare);
+    REQUIRE(end.ok());
+    CHECK(end->exit_code == 9);
+  }
+}
+
+TEST_CASE("where what was added leaves no room for the command, it runs without") {
+  const SignalGate gate;
+  std::string why;
+  const auto end = run_in_foreground(
+      {{"sh", "-c", "exit ${#ADDED}"},
+       "/bin/sh",
+       changed_environment({{"ADDED", std::string(200'000, 'x')}}),
+       changed_environment({}),
+       {}},
+      gate, [](pid_t) {}, [&why](const std::string& cause) { why = cause; });
+  REQUIRE(end.ok());
+  CHECK(end->exit_code == 0);
+  CHECK(why == std::strerror(E2BIG));
+}
+
+TEST_CASE("where no descriptor is left, this process becomes the command") {
+  const pid_t child = fork();
+  if (child == 0) {
+    const SignalGate gate;
+    const rlimit none{3, 3};
+    setrlimit(RLIMIT_NOFILE, &none);
+    const auto end = run_in_foreground(
+        {{"sh", "-c", "exit 41"}, "/bin/sh", changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {},
+        [](const std::string&) {});
+    _exit(end.ok() ? 1 : 2);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 41));
 }
 
 TEST_CASE("signals that come before the command has begun wait for it") {
   const SignalGate gate;
   kill(getpid(), SIGTERM);
-  const auto end =
-      run_in_foreground({{"sleep", "60"}, "/bin/sleep", changed_environment({}), false}, gate, [](pid_t) {});
+  const auto end = run_in_foreground(
+      {{"sleep", "60"}, "/bin/sleep", changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {},
+      no_bare);
   REQUIRE(end.ok());
   CHECK(end->signal == SIGTERM);
 }
@@ -84,7 +137,8 @@ TEST_CASE("a script that names no interpreter is the shell's, and a broken progr
   CHECK(ended({folder.file("plain", "exit $1\n", true), "7"}).exit_code == 7);
   const std::string broken = folder.file("broken", "#!/no/such/interpreter\n", true);
   const SignalGate gate;
-  const auto end = run_in_foreground({{broken}, broken, changed_environment({}), false}, gate, [](pid_t) {});
+  const auto end = run_in_foreground(
+      {{broken}, broken, changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {}, no_bare);
   REQUIRE_FALSE(end.ok());
   CHECK(end.error().message.find(broken) != std::string::npos);
 }
