@@ -6,7 +6,7 @@
 It sees the families of FAMILIES and no other: all other published plans judge the result (docs/accuracy.md). Each constant has
 a prior: a value that is known of such hardware, and how far it may be from it. The fit lessens the sum of the errors'
 pseudo-Huber losses (log of estimated over measured, beyond 8 % it grows linearly) and of the priors' squares, by
-coordinate descent from a fixed start. All families weigh the same, however many rows they have. But for two: mtnlg's
+Levenberg and Marquardt's method from the priors. All families weigh the same, however many rows they have. But for two: mtnlg's
 interleaving is not stated, and mcore_golden runs in a deterministic mode.
 
 The spread, from which intervals follow, is what is left of a family that the fit did not see: each family once. A part
@@ -17,10 +17,11 @@ import argparse
 import json
 import math
 import os
-import random
 import re
 import subprocess
 import sys
+
+import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from published_rows import read_rows  # noqa: E402
@@ -30,6 +31,7 @@ CONSTANTS = os.path.join(ROOT, "estimates", "include", "estimates", "constants.h
 FAMILIES = {"sc21": 1, "mcore_h100": 1, "internevo": 1, "fms_fsdp": 1, "kwai": 1, "mtnlg": 0.5, "mcore_golden": 0.25}
 BEND = 0.08
 PRIOR_WEIGHT = 0.0015
+DIFFERENCE = 1e-3  # of a logarithm
 
 # name: value, deviation of its logarithm, least, most
 PRIORS = {
@@ -86,42 +88,42 @@ class Estimator:
         return [float(word) for word in self._process.stdout.readline().split()]
 
 
-def loss_of(constants, seen, rows, seconds):
-    """Of the rows that are seen. Seconds are of all rows."""
-    sizes = {family: sum(row.family == family for row in rows) for family in FAMILIES}
-    families = {row.family for row in seen}
-    total = 0.0
-    for row, estimated in zip(rows, seconds):
-        if row.family not in families:
-            continue
-        error = math.log(estimated / row.step_s)
-        total += FAMILIES[row.family] / sizes[row.family] * BEND * (math.sqrt(1 + (error / BEND) ** 2) - 1)
-    for name, (value, deviation, _, _) in PRIORS.items():
-        total += PRIOR_WEIGHT * (math.log(constants[name] / value) / deviation) ** 2
-    return total
-
-
 def fitted(estimator, seen, rows):
-    constants = {name: prior[0] for name, prior in PRIORS.items()}
-    best = loss_of(constants, seen, rows, estimator.seconds(constants))
-    steps = dict.fromkeys(PRIORS, 0.15)
-    order = random.Random(1)
-    while max(steps.values()) > 0.003:
-        names = list(PRIORS)
-        order.shuffle(names)
-        for name in names:
-            for direction in (1, -1):
-                _, _, least, most = PRIORS[name]
-                tried = dict(constants)
-                tried[name] = min(most, max(least, constants[name] * math.exp(direction * steps[name])))
-                loss = loss_of(tried, seen, rows, estimator.seconds(tried))
-                if loss < best - 1e-7:
-                    best, constants = loss, tried
-                    steps[name] *= 1.3
-                    break
-            else:
-                steps[name] *= 0.6
-    return constants
+    """By Levenberg and Marquardt's method, in logarithms of constants over their priors, with derivatives by differences. A
+    constant at a bound stays there."""
+    values, deviations, least, most = numpy.array(list(PRIORS.values())).T
+    families = {row.family for row in seen}
+    sizes = {family: sum(row.family == family for row in rows) for family in FAMILIES}
+    shares = numpy.array([FAMILIES[row.family] / sizes[row.family] * (row.family in families) for row in rows])
+    measured = numpy.log([row.step_s for row in rows])
+
+    def errors_at(point):
+        return numpy.log(estimator.seconds(dict(zip(PRIORS, values * numpy.exp(point))))) - measured
+
+    def loss_of(point, errors):
+        return shares @ (BEND * (numpy.sqrt(1 + (errors / BEND) ** 2) - 1)) + PRIOR_WEIGHT * ((point / deviations) ** 2).sum()
+
+    point = numpy.zeros(len(values))
+    errors = errors_at(point)
+    loss, damping = loss_of(point, errors), 1e-3
+    while damping < 1e6:
+        slopes = numpy.array([(errors_at(point + step) - errors) / DIFFERENCE for step in DIFFERENCE * numpy.eye(len(values))]).T
+        weights = shares / (BEND * numpy.sqrt(1 + (errors / BEND) ** 2))
+        prior = 2 * PRIOR_WEIGHT / deviations**2
+        curvature = slopes.T * weights @ slopes + numpy.diag(prior)
+        slope = slopes.T @ (weights * errors) + prior * point
+        before = loss
+        while damping < 1e6:
+            moved = point - numpy.linalg.solve(curvature + damping * numpy.diag(curvature.diagonal()), slope)
+            moved = numpy.clip(moved, numpy.log(least / values), numpy.log(most / values))
+            tried = errors_at(moved)
+            if loss_of(moved, tried) < loss:
+                point, errors, loss, damping = moved, tried, loss_of(moved, tried), damping / 5
+                break
+            damping *= 4
+        if before - loss < 1e-7:
+            break
+    return dict(zip(PRIORS, values * numpy.exp(point)))
 
 
 def unseen_spreads(estimator, rows):

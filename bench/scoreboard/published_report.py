@@ -73,8 +73,8 @@ def _introduction(told, command):
         Paragraph(
             "No number was fitted to a scored family. But the errors of all published families could be seen while the model was written, and some of "
             "its structure was chosen then: that a framework's source was read again, which bytes an allocator keeps waiting, that products of "
-            "unaligned shapes are slower, that Ultra-Scale's memory is what is reserved, and the chance of 95 % that `plan find` asks for. Rows that "
-            "nobody has seen are the better judge."
+            "unaligned shapes are slower, how little a product of its own hides, that buckets wait for the network one by one, that Ultra-Scale's "
+            "memory is what is reserved, and the chance of 95 % that `plan find` asks for. Rows that nobody has seen are the better judge."
         ),
     ]
 
@@ -219,8 +219,8 @@ def _choices(told):
         Heading("Choices"),
         Paragraph(
             "A cell holds five or more plans of one model on one cluster that ran. Regret is what the estimate's first choice loses in "
-            "tokens a second beside the best plan. In the last two columns it chooses among failed plans, too, as `plan find` does: the fastest "
-            "with a chance of 95 % or more to fit. A failed choice loses 100."
+            "tokens a second beside the best plan. It chooses as `plan find` does: the fastest with a chance of 95 % or more to fit. In the last "
+            "two columns it chooses among failed plans, too. A failed choice loses 100."
         ),
     ]
     header = ["family", "cells", "Spearman", "regret median", "mean", "worst", "best of 3, mean", "with failed, median", "mean"]

@@ -235,7 +235,7 @@ def is_gpt(get, framework):
         return False
     if "nemotron" in get["model"].lower():
         return False
-    return framework in ("megatron", "megatron-2021")
+    return framework.startswith("megatron")
 
 
 def framework_of(software, sharding="", other=""):
@@ -248,8 +248,10 @@ def framework_of(software, sharding="", other=""):
         return "compiled-fsdp" if "compile" in other.lower() else "fsdp"
     if "fms" in words:
         return "compiled-fsdp"
-    if re.search(r"megatron.*deepspeed|deepspeed.*megatron", words) or re.search(r"megatron-lm[^@]*202[0-2]", words):
+    if re.search(r"megatron.*deepspeed|deepspeed.*megatron", words) or re.search(r"megatron-lm[^@]*202[01]", words):
         return "megatron-2021"
+    if re.search(r"megatron-lm[^@]*2022", words):
+        return "megatron-2022"
     if re.search(r"megatron|nemo|mcore|transformer ?engine", words):
         return "megatron"
     if "deepspeed" in words:
@@ -434,7 +436,7 @@ def precision_of(words, framework, where):
         plan.update(gradient_bytes=2, optimizer_bytes=4)
     elif "fp32 grad" in words:
         pass
-    elif framework == "megatron-2021" and precision == "float16":  # the optimizer's copy of a gradient is float32
+    elif framework in ("megatron-2021", "megatron-2022") and precision == "float16":  # the optimizer's copy of a gradient is float32
         plan.update(gradient_bytes=2, optimizer_bytes=16)
     elif re.search(r"internevo|fms|nemo", where.lower()):  # gradients are reduced as they come
         plan.update(gradient_bytes=2)

@@ -15,9 +15,9 @@
 - A cell is five or more plans that ran, of the same `cell`, model, GPU, number of GPUs, sequence and batch. (Some families
   put unlike clusters into one `cell`. A batch that is not stated is the usual one of its cell.) Plans are ordered by
   tokens a second and GPU. Plans without an answer come last. Of equal predictions the slower plan is taken.
-- `regret_*`, `top3_mean` and `spearman_median` are over plans that ran. `regret_all_*` are over ran and failed plans. There
-  the choice is that of `trimtab plan find`: the fastest of those with a chance of 0.95 or more to fit. Where none has it, the
-  one with the best chance, if that is 0.5 or more. To choose none, or a failed one, is 1.
+- `regret_*`, `top3_mean` and `spearman_median` are over plans that ran. `regret_all_*` are over ran and failed plans. The
+  choice is that of `trimtab plan find`: the fastest of those with a chance of 0.95 or more to fit. Where none has it, the
+  one with the best chance. Of ran and failed plans that must be 0.5 or more. To choose none, or a failed one, is 1.
 - families.ultrascale.{clean,all}.cells are the cells up to 32 nodes. Those of 64 nodes are in nodes64 alone. Its time and
   memory cover all nodes.
 - "Does not fit" is true of rows that are out of memory and of failed ones, false of those that ran. Rows that say both
@@ -192,8 +192,9 @@ def choice(pairs):
     """How well a cell's plans are ordered."""
     ran = [(predicted_rate(row, answer), rate_of(row)) for row, answer in pairs if rate_of(row)]
     best = max(measured for _, measured in ran)
-    ordered = sorted(ran, key=lambda plan: (-plan[0], plan[1]))
-    answered = ordered[0][0] > 0
+    answered = max(predicted for predicted, _ in ran) > 0
+    found = [(found_rate(row, answer), rate_of(row)) for row, answer in pairs if rate_of(row)]
+    ordered = sorted(sorted(found, key=lambda plan: plan[1]), key=lambda plan: plan[0], reverse=True)
     candidates = [
         (found_rate(row, answer), rate_of(row) or 0.0)
         for row, answer in pairs

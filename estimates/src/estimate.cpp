@@ -156,13 +156,12 @@ void StepEstimate::reduce(StepParts& parts, const StageTime& slowest, double cou
   const double replicas_and_context = plan_.replicas * plan_.context;
   if (replicas_and_context <= 1 || plan_.sharded == Sharded::kParameters) return;
   const Group group = replicas(replicas_and_context);
-  const double gradients = count * plan_.gradient_bytes;
-  double reduction = 0;
-  if (plan_.sharded == Sharded::kNothing || !traits_.scatters_gradients) {
-    reduction = collectives_.all_reduce(group, gradients);
-  } else {
-    reduction = collectives_.all_gather(group, gradients);
-  }
+  const double bucket = std::max(traits_.bucket, traits_.bucket_of_replica * replicas_and_context);
+  const double buckets = bucket > 0 && plan_.overlaps_gradients ? std::ceil(count / bucket) : 1;
+  const double gradients = count * plan_.gradient_bytes / buckets;
+  const bool sums = plan_.sharded == Sharded::kNothing || !traits_.scatters_gradients;
+  const double reduction =
+      buckets * (sums ? collectives_.all_reduce(group, gradients) : collectives_.all_gather(group, gradients));
   const double microbatches = plan_.microbatches();
   if (plan_.sharded == Sharded::kGradients && microbatches > 1) {
     parts.gradients += (microbatches - 1) * exposed(reduction, slowest.backward, plan_.overlaps_gradients);

@@ -8,6 +8,8 @@ namespace trimtab::estimates {
 // dropout a mask of one byte is written in each sum. A norm and the sum before it in one kernel save two elements.
 // ffn_bytes: silu and product in one kernel read two and write one; as two kernels read and write five.
 // accumulated_bytes: nanotron/optim/gradient_accumulator.py adds 16 bits to 32. PyTorch reads twice and writes.
+// bucket: DistributedDataParallelConfig.bucket_size and distributed_data_parallel.py of megatron/core/distributed;
+// ddp_bucket_cap_mb of nanotron/config/config.py, of 16-bit gradients.
 // heads_bytes: a rotation in one kernel reads and writes once; in PyTorch's own operators about four times.
 FrameworkTraits traits_of(Framework framework) {
   switch (framework) {
@@ -17,7 +19,18 @@ FrameworkTraits traits_of(Framework framework) {
               .ffn_bytes = 6,
               .heads_bytes = 4,
               .loss_bytes = 16,
+              .overlaps_backward = true,
+              .bucket = 40e6,
+              .bucket_of_replica = 1e6,
               .newest_attention = true};
+    case Framework::kMegatron2022:  // fuses the addition of gradients since February 2022
+      return {.host = HostWork::kFused,
+              .hidden_bytes = 22,
+              .ffn_bytes = 4,
+              .heads_bytes = 0,
+              .loss_bytes = 24,
+              .overlaps_backward = true,
+              .scatters_gradients = false};
     case Framework::kMegatron2021:
       return {.host = HostWork::kFused,
               .hidden_bytes = 22,
@@ -33,7 +46,8 @@ FrameworkTraits traits_of(Framework framework) {
               .heads_bytes = 4,
               .accumulated_bytes = 10,
               .loss_bytes = 30,
-              .overlaps_own_share = true};
+              .overlaps_own_share = true,
+              .bucket = 25 * 1024.0 * 1024 / 2};
     case Framework::kFsdp:
       return {.host = HostWork::kEager, .hidden_bytes = 24, .ffn_bytes = 10, .heads_bytes = 8, .loss_bytes = 30};
     case Framework::kCompiledFsdp:

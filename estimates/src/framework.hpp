@@ -24,6 +24,14 @@ struct FrameworkTraits {
   // Tensor-parallel communication beside products: with those of the rank's own share of the input alone, and not
   // behind row-parallel products (nanotron/parallel/tensor_parallel/functional.py). Else in pieces, beside all of them.
   bool overlaps_own_share = false;
+  // Backward passes communicate beside products even where pieces do not: sums (or scattered sums) of a column-parallel
+  // product's input gradients beside its weights' gradients, and its gathered inputs beside the former
+  // (LinearWithGradAccumulationAndAsyncCommunication in megatron/core/tensor_parallel/layers.py).
+  bool overlaps_backward = false;
+  // Parameters whose gradients are reduced at once, where that happens beside the backward pass: at least so many, and
+  // at least so many for each replica. 0 = all of them.
+  double bucket = 0;
+  double bucket_of_replica = 0;
   bool newest_attention = false;   // cuDNN's or FlashAttention-3's kernels on Hopper and later
   bool scatters_gradients = true;  // of sharded states: reduce-scatter, else all-reduce
 };

@@ -95,6 +95,7 @@ FrameworkMemory framework_memory(const UniformPlan& plan) {
   switch (plan.framework) {
     case Framework::kMegatron:
       return megatron(plan);
+    case Framework::kMegatron2022:
     case Framework::kMegatron2021:
       return megatron_2021(plan);
     case Framework::kNanotron:

@@ -21,6 +21,9 @@ constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{12
 // about half.
 constexpr double kUnaligned = 0.5;
 
+// Multiprocessors that a collective within a node takes: NCCL's channels, one each.
+constexpr double kCommunicating = 24;
+
 // The share of the multiprocessors' products that count, of the best tile: the last wave is not full, nor are the tiles
 // at the borders.
 double used_share(double rows, double columns, double count, double multiprocessors) {
@@ -71,6 +74,18 @@ double Kernels::product(double rows, double depth, double columns, Precision pre
   const double element = precision == Precision::kFloat8 ? 1 : 2;
   const double bytes = (element * (rows * depth + depth * columns) + 2 * rows * columns) * count;
   return std::max(computed, moved(bytes));
+}
+
+// The communication's kernel has some multiprocessors for itself. Up to Ampere a product's blocks go where there is a
+// place. On Hopper and later they are as many as the multiprocessors, and each has its share of tiles from the
+// beginning (CUTLASS's persistent kernels, as cuBLAS's are). Those without a place begin when the communication or the
+// other blocks have ended, and take as long again.
+double Kernels::beside(double communication, double product) const {
+  if (gpu_.generation >= Generation::kHopper && gpu_.generation != Generation::kOther) {
+    return communication < product ? communication : std::max(communication - product, product);
+  }
+  const double taken = kCommunicating / gpu_.multiprocessors;
+  return std::max(communication - product, std::min(communication, product) * taken / (1 - taken));
 }
 
 double Kernels::fused_attention(double heads, double head_dim, double queries, double keys, bool backward) const {

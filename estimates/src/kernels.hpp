@@ -15,6 +15,8 @@ class Kernels {
   // [rows, depth] x [depth, columns], `count` of them in one launch. Bounded by the products, in whole waves of tiles,
   // or by the memory.
   [[nodiscard]] double product(double rows, double depth, double columns, Precision precision, double count = 1) const;
+  // What communication beside one product adds to the product's seconds.
+  [[nodiscard]] double beside(double communication, double product) const;
   // One sample's attention over `heads` heads of this device: `queries` tokens see `keys` tokens, half of them if
   // causal.
   [[nodiscard]] double fused_attention(double heads, double head_dim, double queries, double keys, bool backward) const;

@@ -21,23 +21,41 @@ double LayerTimes::linear(double in, double out, bool backward, Precision precis
   return cast + kernels_.product(tokens_, out, in, precision) + kernels_.product(in, tokens_, out, precision);
 }
 
-// A column-parallel product, behind a gather. Beside the gather a rank's own share of the tokens is computed, and then
-// the rest, where communication overlaps with that share alone.
-double LayerTimes::gathered_linear(double in, double out, bool backward) const {
-  const bool parted = traits_.overlaps_own_share && plan_.overlaps_tensor && plan_.sequence_parallel;
-  if (backward || !parted) return linear(in, out, backward, plan_.precision);
+// Of rows that are gathered: the rank's own, and then those before and behind them, apart. The slowest rank counts.
+double LayerTimes::parted_product(double in, double out) const {
   const double own = tokens_ / plan_.tensor;
-  return kernels_.product(own, in, out, plan_.precision) + kernels_.product(tokens_ - own, in, out, plan_.precision);
+  double others = 0;
+  for (std::int32_t before = 0; before < plan_.tensor; ++before) {
+    const double behind = plan_.tensor - 1 - before;
+    others = std::max(others, kernels_.product(own * before, in, out, plan_.precision) +
+                                  kernels_.product(own * behind, in, out, plan_.precision));
+  }
+  return kernels_.product(own, in, out, plan_.precision) + others;
 }
 
-double LayerTimes::products(bool backward) const {
+std::array<LayerTimes::Matrix, 4> LayerTimes::matrices() const {
   const double queries = static_cast<double>(shape_.heads) * shape_.head_dim / plan_.tensor;
   const double keys = std::max<double>(static_cast<double>(shape_.kv_heads) / plan_.tensor, 1) * shape_.head_dim;
   const double ffn = static_cast<double>(shape_.ffn) / plan_.tensor;
-  return gathered_linear(shape_.hidden, queries + 2 * keys, backward) +
-         linear(queries, shape_.hidden, backward, plan_.precision) +
-         gathered_linear(shape_.hidden, ffn * (shape_.gated ? 2 : 1), backward) +
-         linear(ffn, shape_.hidden, backward, plan_.precision);
+  const double hidden = shape_.hidden;
+  return {{{hidden, queries + 2 * keys, true},
+           {queries, hidden, false},
+           {hidden, ffn * (shape_.gated ? 2 : 1), true},
+           {ffn, hidden, false}}};
+}
+
+double LayerTimes::products(bool backward) const {
+  double all = 0;
+  for (const auto& [in, out, column] : matrices()) {
+    if (!overlaps_own_share() || column == backward) {
+      all += linear(in, out, backward, plan_.precision);
+    } else if (column) {
+      all += parted_product(in, out);
+    } else {
+      all += parted_product(out, in) + kernels_.product(in, tokens_, out, plan_.precision);
+    }
+  }
+  return all;
 }
 
 double LayerTimes::attention(bool backward) const {
@@ -49,19 +67,46 @@ double LayerTimes::attention(bool backward) const {
   return plan_.microbatch * one;
 }
 
-// With sequence parallelism an all-gather before and a reduce-scatter behind attention and mlp, else an all-reduce
-// behind them (forward) and before them (backward). Backward gathers the inputs of the first matrices once more.
+// Of one matrix with sequence parallelism: an all-gather before a column-parallel product, a reduce-scatter behind a
+// row-parallel one. Backward the other way around, and a column-parallel product's inputs are gathered once more.
+double LayerTimes::exposed_gathers(const Matrix& matrix, bool backward, double gather) const {
+  const auto [in, out, column] = matrix;
+  if (column == backward) {
+    if (!backward) return gather;
+    if (!overlaps_own_share() && !traits_.overlaps_backward) return 2 * gather;
+    return kernels_.beside(gather, kernels_.product(tokens_, out, in, plan_.precision)) +
+           kernels_.beside(gather, kernels_.product(in, tokens_, out, plan_.precision));
+  }
+  if (!overlaps_own_share()) return gather;
+  const double own = tokens_ / plan_.tensor;
+  return kernels_.beside(gather, column ? kernels_.product(own, in, out, plan_.precision)
+                                        : kernels_.product(own, out, in, plan_.precision));
+}
+
+// Without sequence parallelism an all-reduce behind row-parallel products, and backward one behind column-parallel
+// ones.
 double LayerTimes::tensor_communication(bool backward, double products) const {
   if (plan_.tensor <= 1) return 0;
   const Group group = collectives_.group(plan_.tensor, 1);
   const double bytes = tokens_ * shape_.hidden * 2;
   const double gather = collectives_.all_gather(group, bytes);
-  double all = 2 * collectives_.all_reduce(group, bytes);
-  if (plan_.sequence_parallel) all = (backward ? 6 : 4) * gather;
-  if (!plan_.overlaps_tensor) return all;
-  const double hidden = traits_.overlaps_own_share ? std::min(all / 2, products / plan_.tensor)
-                                                   : std::min(all, products) * constants_.hidden_tensor;
-  return all - hidden * (1 - constants_.overlap_loss);
+  const double sum = collectives_.all_reduce(group, bytes);
+  double all = 0;
+  double exposed = 0;
+  for (const Matrix& matrix : matrices()) {
+    if (plan_.sequence_parallel) {
+      all += backward && matrix.column ? 2 * gather : gather;
+      exposed += exposed_gathers(matrix, backward, gather);
+    } else if (matrix.column == backward) {
+      const bool beside = backward && traits_.overlaps_backward;
+      const double product = kernels_.product(matrix.in, tokens_, matrix.out, plan_.precision);
+      all += sum;
+      exposed += beside ? kernels_.beside(sum, product) : sum;
+    }
+  }
+  // In pieces, beside all of the products.
+  if (!plan_.overlaps_tensor || traits_.overlaps_own_share) return exposed;
+  return all - std::min(all, products) * constants_.hidden_tensor * (1 - constants_.overlap_loss);
 }
 
 // Keys and values go around the ring while attention to those of before is computed.

@@ -3,6 +3,8 @@
 // Seconds of one layer, and of what stands before the first and behind the last, for one microbatch on one device.
 // Pure.
 
+#include <array>
+
 #include "collectives.hpp"
 #include "framework.hpp"
 #include "kernels.hpp"
@@ -47,12 +49,21 @@ class LayerTimes {
     double activations = 0;  // of moved: norms and the mlp's activation function
     double tensor = 0, context = 0;
   };
+  struct Matrix {
+    double in, out;  // on one rank of the tensor-parallel group
+    bool column;     // column-parallel: its output is divided, else its input
+  };
+  [[nodiscard]] std::array<Matrix, 4> matrices() const;
   [[nodiscard]] Parts parts(bool backward) const;
   [[nodiscard]] double products(bool backward) const;
   [[nodiscard]] double attention(bool backward) const;
   [[nodiscard]] double tensor_communication(bool backward, double products) const;
+  [[nodiscard]] double exposed_gathers(const Matrix& matrix, bool backward, double gather) const;
   [[nodiscard]] double context_communication(bool backward, double attention) const;
-  [[nodiscard]] double gathered_linear(double in, double out, bool backward) const;
+  [[nodiscard]] bool overlaps_own_share() const {
+    return traits_.overlaps_own_share && plan_.overlaps_tensor && plan_.sequence_parallel;
+  }
+  [[nodiscard]] double parted_product(double in, double out) const;
   // Forward: one product. Backward: one for the input's gradient and one for the matrix's.
   [[nodiscard]] double linear(double in, double out, bool backward, Precision precision) const;
 

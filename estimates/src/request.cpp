@@ -34,6 +34,7 @@ constexpr std::array kRecomputed = {
 constexpr std::array kPrecisions = {Word{"float16", Precision::kFloat16}, Word{"bfloat16", Precision::kBfloat16},
                                     Word{"float8", Precision::kFloat8}};
 constexpr std::array kFrameworks = {Word{"megatron", Framework::kMegatron},
+                                    Word{"megatron-2022", Framework::kMegatron2022},
                                     Word{"megatron-2021", Framework::kMegatron2021},
                                     Word{"nanotron", Framework::kNanotron},
                                     Word{"fsdp", Framework::kFsdp},

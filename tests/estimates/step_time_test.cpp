@@ -55,6 +55,35 @@ TEST_CASE("a better network, a better GPU and hidden communication never make a 
   }
 }
 
+TEST_CASE("a product hides communication beside it where its blocks find a place meanwhile") {
+  const ModelShape shape = llama_8b();
+  const auto exposed = [&shape](const char* devices, Framework framework) {
+    UniformPlan of = plan(4, 4, 1);
+    of.framework = framework;
+    return estimate(machine_by_name(devices, "8x400G").value(), shape, of).parts.tensor;
+  };
+  const double ampere = exposed("16xA100", Framework::kMegatron2022) / exposed("16xA100", Framework::kMegatron2021);
+  const double hopper = exposed("16xH100", Framework::kMegatron2022) / exposed("16xH100", Framework::kMegatron2021);
+  CHECK(ampere < 0.75);
+  CHECK(hopper > ampere);
+  CHECK(hopper <= 1);
+}
+
+TEST_CASE("gradients in buckets wait for the network once a bucket") {
+  const ModelShape shape = llama_8b();
+  const Machine machine = machine_by_name("256xH100", "8x400G EFA").value();
+  UniformPlan of = plan(64, 4, 1);
+  of.sharded = Sharded::kNothing;
+  of.framework = Framework::kNanotron;
+  const double buckets = estimate(machine, shape, of).parts.gradients;
+  of.overlaps_gradients = false;
+  const double at_once = estimate(machine, shape, of).parts.gradients;
+  of.framework = Framework::kDeepSpeed;
+  CHECK(estimate(machine, shape, of).parts.gradients == at_once);
+  of.overlaps_gradients = true;
+  CHECK(buckets > estimate(machine, shape, of).parts.gradients);
+}
+
 TEST_CASE("what is recomputed takes its time") {
   const ModelShape shape = llama_8b();
   UniformPlan nothing = plan(4, 4, 1);

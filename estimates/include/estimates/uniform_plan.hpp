@@ -30,7 +30,8 @@ enum class Precision : std::uint8_t { kFloat16, kBfloat16, kFloat8 };
 // (estimates/framework.hpp).
 enum class Framework : std::uint8_t {
   kMegatron,      // Megatron-Core with Transformer Engine, of 2024 and later
-  kMegatron2021,  // Megatron-LM of 2021 and 2022, and Megatron-DeepSpeed: attention not fused, fp16 or bf16 by hand
+  kMegatron2022,  // Megatron-LM of 2022: attention not fused, fp16 or bf16 by hand
+  kMegatron2021,  // Megatron-LM of 2021, and Megatron-DeepSpeed: gradients are added up by a kernel of its own, too
   kNanotron,
   kFsdp,          // PyTorch's FSDP around eager modules: Composer, InternEvo, transformers
   kCompiledFsdp,  // FSDP around compiled modules: torchtitan, fms-fsdp
