@@ -1,5 +1,6 @@
 """plan.json as this trainer executes it. Everything it does not honour is refused with the path of the field."""
 import dataclasses
+import functools
 import hashlib
 import json
 
@@ -17,7 +18,8 @@ class PlanRefused(BadInput):
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    kind: str = "1f1b"  # Or gpipe: all forward passes of a step, then all backward passes.
+    # Or gpipe: all forward passes of a step, then all backward passes. Or interleaved: 1F1B of stages that go round the ranks.
+    kind: str = "1f1b"
     eager: bool = False  # Receives are posted before the computation that precedes their use.
     sliced_microbatches: int = 0  # This many are passed on in halves while the pipeline fills.
     sub_batches: int = 1  # So many parts of a microbatch are passed together, one computing beside another's sums.
@@ -139,12 +141,17 @@ class Plan:
         """Of its document: which plan ran, for logs."""
         return hashlib.sha256(json.dumps(self.document, sort_keys=True).encode()).hexdigest()[:16]
 
+    @functools.cached_property
+    def seats(self):
+        """Groups of ranks that the stages go round: as many as stages but for the interleaved schedule."""
+        return len({stage.devices for stage in self.stages})
+
     def part_of(self, microbatch):
         """How many samples one part of the microbatch has, over all replicas."""
         return self.microbatch // self.schedule.parts_of(microbatch)
 
-    def stage_of_rank(self, rank):
-        return next(stage for stage in self.stages if rank in stage.devices)
+    def stages_of_rank(self, rank):
+        return [stage for stage in self.stages if rank in stage.devices]
 
     def stage_of_operator(self, operator):
         return next(stage for stage in self.stages if operator < stage.end)
@@ -187,6 +194,10 @@ def parse(document, config, world_size):
         begin = stages[-1].end
     if begin != len(specs):
         raise PlanRefused(f"plan.stages: cover operators [0, {begin}), but the model has {len(specs)}")
+    plan = Plan(document, global_batch, microbatch, schedule, tuple(stages))
+    if schedule.kind == "interleaved":
+        _check_rounds(plan)
+        stages = stages[: plan.seats]
     devices = [device for stage in stages for device in stage.devices]
     if sorted(devices) != list(range(world_size)):
         raise PlanRefused(
@@ -194,18 +205,33 @@ def parse(document, config, world_size):
     if schedule.sliced_microbatches > len(stages) - 1:
         raise PlanRefused(f"plan.schedule.sliced_microbatches: must be at most {len(stages) - 1}, the stages before "
                           f"the last, found {schedule.sliced_microbatches}")
-    return Plan(document, global_batch, microbatch, schedule, tuple(stages))
+    return plan
+
+
+def _check_rounds(plan):
+    """Interleaved stages go round groups of devices, and groups of as many microbatches go round with them."""
+    seats, stages = plan.seats, plan.stages
+    if seats < 2 or seats == len(stages) or len(stages) % seats:
+        raise PlanRefused("plan.stages: the interleaved schedule needs two groups of devices or more with as many stages on "
+                          f"each, two or more, found {len(stages)} stages on {seats}")
+    for stage in stages[seats:]:
+        if stage.devices != stages[stage.index % seats].devices:
+            raise PlanRefused(f"plan.stages[{stage.index}].devices: must be those of stages[{stage.index % seats}]: "
+                              f"interleaved stages go round the same groups of devices, found {list(stage.devices)}")
+    if plan.microbatches % seats:
+        raise PlanRefused(f"plan.microbatch: the interleaved schedule needs a multiple of its {seats} groups of devices as "
+                          f"microbatches of a step, found {plan.microbatches}")
 
 
 def _parse_schedule(fields, microbatches):
-    kind = fields.one_of("kind", ("1f1b", "gpipe"), "must be 1f1b or gpipe, the schedules that this trainer has")
+    kind = fields.one_of("kind", ("1f1b", "gpipe", "interleaved"), "must be 1f1b, gpipe or interleaved")
     transfers = fields.one_of("transfers", ("blocking", "eager"), "must be blocking or eager")
     sub_batches = max(1, fields.integer("sub_batches", 1, least=0))
     sliced = fields.integer("sliced_microbatches", 0, least=0)
     if sliced > microbatches:
         fields.refuse("sliced_microbatches", f"must be at most the {microbatches} microbatches of a step")
     if sliced and kind != "1f1b":
-        fields.refuse("sliced_microbatches", "must be 0 with gpipe, which has no warm-up to shorten")
+        fields.refuse("sliced_microbatches", f"must be 0 with {kind}: 1f1b alone has a warm-up that this shortens")
     if sliced and sub_batches > 1:
         fields.refuse("sliced_microbatches", "must be 0 with sub-batches: they divide microbatches already")
     flags = {}

@@ -20,24 +20,28 @@ def random_plan(generator, world_size, config):
 
 
 def drawn(generator, world_size):
-    stages = generator.choice([count for count in (1, 1, 2, 2, 3, 4) if count <= world_size])
+    seats = generator.choice([count for count in (1, 1, 2, 2, 3, 4) if count <= world_size])
     devices = list(range(world_size))
     if generator.random() < 0.5:
         generator.shuffle(devices)
-    device_cuts = [0, *sorted(generator.sample(range(1, world_size), stages - 1)), world_size]
-    operator_cuts = [0, *sorted(generator.sample(range(1, OPERATORS), stages - 1)), OPERATORS]
-    schedule = {"kind": generator.choice(["1f1b", "1f1b", "1f1b", "gpipe"]),
+    device_cuts = [0, *sorted(generator.sample(range(1, world_size), seats - 1)), world_size]
+    groups = [devices[first:last] for first, last in zip(device_cuts, device_cuts[1:])]
+    schedule = {"kind": generator.choice(["1f1b", "1f1b", "1f1b", "gpipe", *["interleaved"] * min(2, seats - 1)]),
                 "transfers": generator.choice(["blocking", "eager"])}
+    rounds = generator.choice([2, 2, 3] if seats < 3 else [2]) if schedule["kind"] == "interleaved" else 1
+    stages = seats * rounds
+    operator_cuts = [0, *sorted(generator.sample(range(1, OPERATORS), stages - 1)), OPERATORS]
     kind = generator.choice(["plain", "plain", "sliced", "sub-batches"])
     if kind == "sliced":
         schedule["sliced_microbatches"] = generator.randint(1, 3)
     elif kind == "sub-batches":
         schedule.update(sub_batches=generator.choice([2, 2, 3]), cross_pass=generator.random() < 0.5,
                         recompute_after_communication=generator.random() < 0.5)
-    return {"schema": plans.SCHEMA, "model": "tiny", "global_batch": GLOBAL_BATCH,
-            "microbatch": generator.choice([2, 4, 6, 12]), "schedule": schedule,
-            "stages": [_stage(generator, devices[first:last], begin, end) for first, last, begin, end in zip(
-                device_cuts, device_cuts[1:], operator_cuts, operator_cuts[1:])]}
+    document = {"schema": plans.SCHEMA, "model": "tiny", "global_batch": GLOBAL_BATCH,
+                "microbatch": generator.choice([2, 4, 6, 12]), "schedule": schedule}
+    document["stages"] = [_stage(generator, groups[number % seats], begin, end)
+                          for number, (begin, end) in enumerate(zip(operator_cuts, operator_cuts[1:]))]
+    return document
 
 
 def _stage(generator, devices, begin, end):

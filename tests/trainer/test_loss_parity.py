@@ -30,6 +30,14 @@ def segments(*fields, devices=(0, 1, 2, 3), microbatch=4, **schedule):
         {"operators": [begin, end], **rest} for begin, end, rest in fields]}]}
 
 
+def rounds(fields, stages=4, **rest):
+    """Interleaved stages on two groups of two ranks."""
+    cuts = [number * 8 // stages for number in range(stages + 1)]
+    return {**plan([], 2, kind="interleaved"), **rest, "stages": [
+        {"devices": [[0, 1], [2, 3]][number % 2], "segments": [{"operators": [begin, end], **fields}]}
+        for number, (begin, end) in enumerate(zip(cuts, cuts[1:]))]}
+
+
 FOUR = [([0], 0, 2, []), ([1], 2, 5, []), ([2], 5, 7, []), ([3], 7, 8, [])]
 # Each of a group computes the same bits.
 EXACT = {
@@ -39,6 +47,9 @@ EXACT = {
         plan([(devices, begin, end, [[begin, end]]) for devices, begin, end, _ in FOUR], 3),
         plan(FOUR, 3, transfers="eager"),
         plan(FOUR, 3, kind="gpipe"),
+        plan([([number % 4], number, number + 1, [[number, number + 1]] if number in (3, 6) else []) for number in range(8)], 3,
+             kind="interleaved"),
+        plan([([number % 4], number, number + 1, []) for number in range(8)], 3, kind="interleaved", transfers="eager"),
     ],
     "recompute and cuts of tensor-parallel operators": [
         segments((0, 8, {"dp": 2, "tp": 2})),
@@ -90,6 +101,8 @@ ROUNDING = {
         "switches": {"offload_optimizer": True, "partition_parameters": [[1, 4], [6, 7]], "offload_hidden": [[2, 4]],
                      "segment_sync": [[0, 8]]}})),
     "shared parameters": segments((0, 8, {"dp": 4, "sharded": "parameters", "recompute": [[2, 6]]})),
+    "shared parameters, two copies": segments((0, 8, {"dp": 4, "sharded": "parameters", "sharded_degree": 2})),
+    "three rounds of shared parameters": rounds({"dp": 2, "sharded": "parameters"}, 6),
     "degrees that change": segments((0, 3, {"dp": 4}), (3, 6, {"dp": 2, "tp": 2, "tp_consecutive": False}),
                                     (6, 8, {"tp": 4})),
 }

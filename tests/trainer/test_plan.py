@@ -18,7 +18,16 @@ BAD = [
     ("plan.microbatch", lambda plan: plan.update(microbatch=5)),
     ("plan.microbatch", lambda plan: plan.update(microbatch="1")),
     ("plan.microbatch", lambda plan: plan.update(microbatch=True)),
-    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="interleaved")),
+    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="zero-bubble")),
+    ("plan.stages: the interleaved schedule needs", lambda plan: plan["schedule"].update(kind="interleaved")),
+    ("plan.stages[3].devices: must be those of stages[1]", lambda plan: go_round(plan, [[0], [1], [0], [0]])),
+    ("plan.stages: the interleaved schedule needs", lambda plan: go_round(plan, [[0], [0]])),
+    ("plan.stages: the interleaved schedule needs", lambda plan: go_round(plan, [[0], [1], [0]])),
+    ("plan.stages: their devices must be 0 to 1, each once, found [0, 2]", lambda plan: go_round(plan, [[0], [2], [0], [2]])),
+    ("plan.microbatch: the interleaved schedule needs a multiple of its 2",
+     lambda plan: (go_round(plan, [[0], [1], [0], [1]]), plan.update(microbatch=4))),
+    ("plan.schedule.sliced_microbatches: must be 0 with interleaved",
+     lambda plan: (go_round(plan, [[0], [1], [0], [1]]), plan["schedule"].update(sliced_microbatches=1))),
     ("plan.microbatch: 1 must be a multiple of 2", lambda plan: plan["schedule"].update(sliced_microbatches=2)),
     ("plan.microbatch: 1 must be a multiple of 3", lambda plan: plan["schedule"].update(sub_batches=3)),
     ("plan.schedule.sliced_microbatches: must be at most 1",
@@ -69,6 +78,14 @@ BAD = [
 
 def segment(plan):
     return plan["stages"][1]["segments"][0]
+
+
+def go_round(plan, devices):
+    """Stages of an operator each on these devices."""
+    last = len(devices) - 1
+    plan["schedule"]["kind"] = "interleaved"
+    plan["stages"] = [{"devices": one, "segments": [{"operators": [number, 8 if number == last else number + 1]}]}
+                      for number, one in enumerate(devices)]
 
 
 class Plans(JobTest):

@@ -81,9 +81,7 @@ void need_offload_beside_gradients(const PlanLayers& view, Complaints& complaint
 }
 
 void check(const PlanLayers& view, Complaints& complaints) {
-  if (view.plan->schedule.kind == ScheduleKind::kInterleaved) {
-    complaints.push_back("schedule.kind: must be \"1f1b\" or \"gpipe\", found \"interleaved\"");
-  }
+  need_equal_rounds(view, complaints);
   for (const OperatorSetting& one : view.operators) {
     if (one.cp == 1) continue;
     complaints.push_back(place_of(one) + ".cp: must be 1, found " + std::to_string(one.cp));
@@ -108,8 +106,7 @@ TargetEntry trainer_target() {
   TargetEntry entry;
   entry.name = "trainer";
   entry.knobs = {{"all of plan.json",
-                  "plan.json itself, without cp, alternate_dimension and interleaving; lazy_prefetch where "
-                  "partition_parameters is"}};
+                  "plan.json itself, without cp and alternate_dimension; lazy_prefetch where partition_parameters is"}};
   entry.limits.pipeline = true;
   entry.limits.tensor_parallel = entry.limits.sharded = entry.limits.recompute = Reach::kLayer;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients,
