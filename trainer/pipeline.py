@@ -11,6 +11,7 @@ from layout_change import LayoutChange, samples_of
 from model import Pass
 from passes import Batch, StagePasses
 from schedule import FORWARD, actions
+from sequence_sharing import SequenceParallel, Sharers
 from tensor_parallel import ALONE, TensorParallel
 from transfers import StageTransfers
 
@@ -45,7 +46,7 @@ class Pipeline:
             own = [state for state in states if stage.begin <= state.spec.index < stage.end]
             passes = StagePasses(own, stage, changes, self._gather, self._sync, ranges, plan.schedule, copies)
             transfers = StageTransfers(plan, stage, rank, groups, ranges, config, device)
-            self._stages[stage.index] = _StageSteps(plan, stage, rank, stream, device, passes, transfers, self._sync)
+            self._stages[stage.index] = _StageSteps(plan, stage, rank, config, stream, device, passes, transfers, self._sync)
 
     def run_step(self, step):
         """Train on global batch number `step`; returns this rank's StepResult."""
@@ -62,6 +63,7 @@ class Pipeline:
         for stage in self._stages.values():
             stage.transfers.finish()
         self._sync.wait()
+        self._sync.sum_whole(self._states)
         for stage in self._stages.values():
             stage.end()
         self._update(step, result)
@@ -75,14 +77,21 @@ class Pipeline:
 
 
 def _share_operators(segment, rank, states, groups, launcher):
-    """Tell each operator of the segment with whom it is shared; returns operator -> DataParallel."""
-    place, tensor = segment.place_of(rank), ALONE
+    """Tell each operator of the segment with whom it and its sequences are shared; returns operator -> DataParallel."""
+    place, tensor, context = segment.place_of(rank), ALONE, ALONE
     if segment.tp > 1:
-        tensor = TensorParallel(groups.group(TENSOR, segment.tensor_members(place)), place.tensor_rank, launcher)
+        group = groups.group(TENSOR, segment.tensor_members(place))
+        if segment.sequence:
+            tensor = SequenceParallel(group, list(map(segment.rank_at, segment.tensor_places(place))), launcher)
+        else:
+            tensor = TensorParallel(group, place.tensor_rank, launcher)
+    if segment.cp > 1:
+        group = groups.group(TENSOR, segment.context_members(place))
+        context = Sharers(group, list(map(segment.rank_at, segment.context_places(place))), launcher)
     parallel, parallel_of = DataParallel(segment, rank, groups), {}
     for state in states:
         if segment.begin <= state.spec.index < segment.end:
-            state.module.tensor = tensor
+            state.module.tensor, state.module.context = tensor, context
             parallel_of[state.spec.index] = parallel
     return parallel_of
 
@@ -90,10 +99,14 @@ def _share_operators(segment, rank, states, groups, launcher):
 class _StageSteps:
     """The passes of one of the rank's stages in a step."""
 
-    def __init__(self, plan, stage, rank, stream, device, passes, transfers, sync):
+    def __init__(self, plan, stage, rank, config, stream, device, passes, transfers, sync):
         self._plan, self._stage, self._rank, self._stream, self._device = plan, stage, rank, stream, device
         self._passes, self.transfers, self._sync = passes, transfers, sync
         self._is_first, self._is_last = stage.index == 0, stage.index == len(plan.stages) - 1
+        segment = stage.segments[0]
+        tokens = config.sequence // segment.cp
+        self._part = segment.place_of(rank).replica % segment.cp
+        self._tokens = slice(self._part * tokens, (self._part + 1) * tokens)  # Of each sequence, those of this rank's part.
 
     def begin(self, step, result):
         """`result` is added to."""
@@ -137,7 +150,7 @@ class _StageSteps:
             self.transfers.send(action.kind, action.microbatch, parts, gradient)
 
     def _answers(self, segment):
-        """Of the ranks that compute the same samples one reports them."""
+        """Of the ranks that compute the same samples and tokens one reports them."""
         return segment.place_of(self._rank).tensor_rank == 0
 
     def _prepare(self, microbatch, parts):
@@ -145,13 +158,13 @@ class _StageSteps:
         runs = [Pass(self._step, self._samples(segment, microbatch, parts)) for segment in self._stage.segments]
         tokens = None
         if self._is_first:
-            tokens = self._stream.batch(runs[0].sample_ids)[0].to(self._device)
-            if self._answers(self._stage.segments[0]):
+            tokens = self._stream.batch(runs[0].sample_ids)[0][:, self._tokens].to(self._device)
+            if self._answers(self._stage.segments[0]) and self._part == 0:
                 self._result.first_stage_hash += sample_hash(runs[0].sample_ids)
         if self._is_last:
-            runs[-1].targets = self._stream.batch(runs[-1].sample_ids)[1].to(self._device)
+            runs[-1].targets = self._stream.batch(runs[-1].sample_ids)[1][:, self._tokens].to(self._device)
             runs[-1].counted = self._counted
-            if self._answers(self._stage.segments[-1]):
+            if self._answers(self._stage.segments[-1]) and self._part == 0:
                 self._result.last_stage_hash += sample_hash(runs[-1].sample_ids)
         return Batch(runs, len(parts)), tokens
 

@@ -40,7 +40,7 @@ class Schedule:
 class Place:
     """A rank's part in a segment."""
 
-    replica: int
+    replica: int  # With context parallelism each rank's part of one counts: they hold the same parameters.
     tensor_rank: int  # Among the ranks that share the replica's operators.
 
 
@@ -51,14 +51,25 @@ class Segment:
     devices: tuple  # The stage's.
     begin: int  # First operator.
     end: int  # One past the last operator.
-    dp: int
+    dp: int  # Ranks that hold the same parameters: `replicas` times `cp`.
     tp: int
     consecutive: bool  # The tensor-parallel rank varies fastest along `devices`.
     sharded: str  # none | optimizer | gradients | parameters
-    degree: int  # Replicas that share one copy of the sharded states; 1 where nothing is sharded.
+    degree: int  # Of those ranks, how many share one copy of the sharded states; 1 where nothing is sharded.
     offload_optimizer: bool = False  # The optimizer's states wait on the host, which updates them.
     partitioned: frozenset = frozenset()  # Operators whose gathered parameters are released between the passes.
     lazy: frozenset = frozenset()  # Of those, the ones whose share of the parameters waits on the host meanwhile.
+    cp: int = 1  # So many groups of tensor-parallel ranks have a part of each of a replica's sequences.
+    sequence: bool = False  # Between operators the tensor-parallel ranks have a part of that each.
+
+    @property
+    def replicas(self):
+        return self.dp // self.cp
+
+    @property
+    def parts(self):
+        """Into how many a sequence is divided between operators."""
+        return self.cp * (self.tp if self.sequence else 1)
 
     def level_of(self, operator):
         """How its states are sharded: gathered parameters that do not stay are sharded ones (ZeRO's level 3, not 2)."""
@@ -78,8 +89,21 @@ class Segment:
     # Groups of ranks, each ascending: the order in which pieces lie.
 
     def tensor_members(self, place):
-        """The ranks of one replica."""
-        return self._members(Place(place.replica, rank) for rank in range(self.tp))
+        """The ranks that share the operators of one replica, or of its part."""
+        return self._members(self.tensor_places(place))
+
+    def tensor_places(self, place):
+        """Theirs, in the order of their shares."""
+        return [Place(place.replica, rank) for rank in range(self.tp)]
+
+    def context_members(self, place):
+        """The ranks that exchange keys and values."""
+        return self._members(self.context_places(place))
+
+    def context_places(self, place):
+        """Theirs, in the order of their tokens."""
+        first = place.replica // self.cp * self.cp
+        return [Place(first + part, place.tensor_rank) for part in range(self.cp)]
 
     def data_members(self, place):
         """The ranks that hold the same share of operators."""
@@ -89,6 +113,11 @@ class Segment:
         """Of those, the ones that share one copy of the sharded states."""
         first = place.replica // self.degree * self.degree
         return self._members(Place(replica, place.tensor_rank) for replica in range(first, first + self.degree))
+
+    def whole_members(self, place):
+        """The tensor-parallel ranks that keep the same shard of what all of them hold."""
+        shard = self.shard_members(place).index(self.rank_at(place))
+        return tuple(sorted(self.shard_members(one)[shard] for one in self.tensor_places(place)))
 
     def copy_members(self, place):
         """And the ones that hold the same shard of other copies."""
@@ -187,8 +216,11 @@ def parse(document, config, world_size):
     specs = operator_specs(config)
     schedule = _parse_schedule(_Fields(fields.take("schedule", {}), "plan.schedule"), global_batch // microbatch)
     stage_documents = fields.some("stages", "must be a list of at least one stage")
+    knobs = fields.object("target_knobs")
+    sequence = knobs.flag("sequence_parallel")
+    knobs.nothing_else()
     fields.nothing_else()
-    reader, stages, begin = _Stages(specs, config, microbatch, schedule.parts), [], 0
+    reader, stages, begin = _Stages(specs, config, microbatch, schedule, sequence), [], 0
     for index, stage_document in enumerate(stage_documents):
         stages.append(reader.parse(stage_document, index, begin))
         begin = stages[-1].end
@@ -251,8 +283,9 @@ _OF_STAGES = {"recompute": "recompute", "offload_hidden": "offload_hidden", "seg
 class _Stages:
     """Reads the stages of a plan."""
 
-    def __init__(self, specs, config, microbatch, parts):
-        self._specs, self._config, self._microbatch, self._parts = specs, config, microbatch, parts
+    def __init__(self, specs, config, microbatch, schedule, sequence):
+        self._specs, self._config, self._microbatch = specs, config, microbatch
+        self._schedule, self._sequence, self._first = schedule, sequence, None
 
     def parse(self, document, index, begin):
         fields = _Fields(document, f"plan.stages[{index}]")
@@ -274,7 +307,7 @@ class _Stages:
         first, end = fields.operator_range("operators", fields.take("operators", None), begin, operators)
         if first != begin:
             fields.refuse("operators", f"must begin at {begin}, where the segment before ends")
-        tp, dp = self._degrees(fields, len(devices))
+        tp, dp, cp = self._degrees(fields, len(devices))
         for spec in self._specs[first:end]:
             why = why_not_split(spec, self._config, tp)
             if why:
@@ -297,23 +330,49 @@ class _Stages:
         switches.nothing_else()
         fields.nothing_else()
         # With one replica, or one rank in each, both orders are the same.
-        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree,
-                       offload_optimizer, frozenset(partitioned), frozenset(lazy))
+        segment = Segment(devices, first, end, dp * cp, tp, consecutive or dp * cp == 1 or tp == 1, sharded,
+                          1 if sharded == "none" else degree * cp, offload_optimizer, frozenset(partitioned),
+                          frozenset(lazy), cp, self._sequence and tp > 1)
+        self._check_sharing(fields, segment)
+        return segment
+
+    def _check_sharing(self, fields, segment):
+        """What ranks that share sequences rule out; the tuner has no price of it either."""
+        first = self._first = self._first or segment
+        if self._sequence and first.tp == 1:
+            raise PlanRefused("plan.target_knobs.sequence_parallel: needs tp above 1")
+        if first.parts == segment.parts == 1:
+            return
+        for name in ("tp", "cp"):
+            if getattr(segment, name) != getattr(first, name):
+                fields.refuse(name, f"must be the first segment's, {getattr(first, name)}, where ranks share sequences")
+        if self._config.sequence % segment.parts:
+            fields.refuse("cp", f"ranks share each sequence in {segment.parts} equal parts (cp, times tp with "
+                                f"sequence_parallel), but it is {self._config.sequence} long")
+        if not segment.consecutive:
+            fields.refuse("tp_consecutive", "must be true where ranks share sequences")
+        if any(fields.was("switches", {}).values()):
+            fields.refuse("switches", "must be off where ranks share sequences")
+        if self._schedule.sub_batches > 1:
+            raise PlanRefused("plan.schedule.sub_batches: must be 1 where ranks share sequences, found "
+                              f"{self._schedule.sub_batches}")
 
     def _degrees(self, fields, devices):
-        if fields.take("cp", 1) != 1:
-            fields.refuse("cp", "must be 1: this trainer does not split sequences")
         tp = fields.integer("tp", 1)
         if devices % tp:
             fields.refuse("tp", f"must divide the number of the stage's devices, {devices}")
-        dp = fields.integer("dp", 1)
-        if dp * tp != devices:
-            fields.refuse("dp", f"must be {devices // tp}: dp * tp is the number of the stage's devices, {devices}")
-        if self._microbatch % (dp * self._parts):
-            parts = f" in {self._parts} parts" if self._parts > 1 else ""
-            raise PlanRefused(f"plan.microbatch: {self._microbatch} must be a multiple of {dp * self._parts}, for the "
-                              f"{dp} replicas of {fields.path}{parts}")
-        return tp, dp
+        cp = fields.integer("cp", 1)
+        if devices % (tp * cp):
+            fields.refuse("cp", f"times tp, {tp}, must divide the number of the stage's devices, {devices}")
+        dp, needed = fields.integer("dp", 1), devices // (tp * cp)
+        if dp != needed:
+            fields.refuse("dp", f"must be {needed}: dp * tp * cp is the number of the stage's devices, {devices}")
+        parts = self._schedule.parts
+        if self._microbatch % (dp * parts):
+            of_parts = f" in {parts} parts" if parts > 1 else ""
+            raise PlanRefused(f"plan.microbatch: {self._microbatch} must be a multiple of {dp * parts}, for the "
+                              f"{dp} replicas of {fields.path}{of_parts}")
+        return tp, dp, cp
 
 
 def _sharding(fields, dp):
@@ -341,6 +400,10 @@ class _Fields:
         self._document = document
         self._left = dict(document)
         self.path = path
+
+    def was(self, name, default):
+        """What the document says, taken or not."""
+        return self._document.get(name, default)
 
     def take(self, name, default):
         return self._left.pop(name, default)

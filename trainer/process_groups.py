@@ -50,6 +50,9 @@ def groups_of(plan):
             for rank in segment.devices:
                 place = segment.place_of(rank)
                 wanted[TENSOR, segment.tensor_members(place)] = None
+                wanted[TENSOR, segment.context_members(place)] = None
+                if segment.sequence:
+                    wanted[DATA, segment.whole_members(place)] = None
                 if segment.sharded == "none":
                     wanted[DATA, segment.data_members(place)] = None
                 else:

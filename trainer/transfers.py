@@ -30,7 +30,7 @@ class _Neighbour:
 
     def held(self, samples):
         """How many of a part's samples the receiving rank has."""
-        return samples // self._want.dp
+        return samples // self._want.replicas
 
     def _routes(self, samples):
         return messages(self._have, self._want, samples)
@@ -41,7 +41,7 @@ class StageTransfers:
 
     def __init__(self, plan, stage, rank, groups, ranges, config, device):
         self._plan, self._stage, self._groups, self._ranges, self._device = plan, stage, groups, ranges, device
-        self._sample_shape = (config.sequence, config.hidden)
+        self._sample_shape = (config.sequence // stage.segments[0].parts, config.hidden)
         self._dtype, count = config.dtype, len(plan.stages)
         self._from, self._to = {}, {}  # Kind of pass -> _Neighbour.
         if stage.index > 0:

@@ -143,6 +143,19 @@ class Samples(unittest.TestCase):
         dp = generator.choice([d for d in range(1, len(devices) + 1) if len(devices) % d == 0])
         return segment(generator.sample(devices, len(devices)), dp, generator.random() < 0.5)
 
+    def test_a_part_of_sequences_comes_from_who_has_that_very_part(self):
+        for cp, tp in ((2, 1), (2, 2), (4, 1)):
+            def replicas(first, count):
+                devices = tuple(range(first, first + count * cp * tp))
+                return plans.Segment(devices, 0, 1, count * cp, tp, True, "none", 1, cp=cp)
+
+            have, want = replicas(0, 2), replicas(16, 4)
+            for source, destination, begin, end in messages(have, want, 8):
+                self.assertEqual(source % (cp * tp), (destination - 16) % (cp * tp))
+                self.assertEqual((begin, end), samples_of(want, destination, 8))
+            self.assertEqual(len(messages(have, want, 8)), len(want.devices))
+            self.assertEqual(layout_change.groups_of(have, replicas(0, 2)), [])
+
     def test_fewer_and_wider_replicas_gather(self):
         before, after = segment(range(8), 4), segment(range(8), 2)
         self.assertEqual(layout_change.gather_groups(before, after), [(0, 2), (1, 3), (4, 6), (5, 7)])
