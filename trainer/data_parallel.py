@@ -112,6 +112,7 @@ class GradientSync:
         work = self._launcher.launch(name, gradient, lambda: group.reduce_scatter(gradient))
         self._scattering = (state, gradient, work, last)
         if state.holding.offload_gradient:
+            self.leave()
             self._stays = (state, gradient[state.holding.own], work)
 
     def _end_scatter(self):

@@ -108,6 +108,10 @@ ROUNDING = {
     "two replicas in the last stage only": plan([([0], 0, 3, []), ([1], 3, 5, []), ([2, 3], 5, 8, [[5, 6]])], 4),
     "slices that overlap unevenly, eager": plan([([0, 1, 2], 0, 3, [[0, 1]]), ([3], 3, 8, [])], 6, transfers="eager"),
     "sub-batches that have nothing to hide": plan([([0, 1], 0, 4, []), ([2, 3], 4, 8, [])], 4, sub_batches=2),
+    "gradients that leave for the host while sub-batches are recomputed": segments(
+        (0, 7, {"dp": 2, "tp": 2, "sharded": "gradients", "recompute": [[0, 7]],
+                "switches": {"offload_optimizer": True, "economical_backward": [[0, 6]]}}),
+        (7, 8, {"tp": 4, "switches": {"offload_optimizer": True}}), sub_batches=2),
     "one microbatch, sliced": plan(FOUR, GLOBAL_BATCH, sliced_microbatches=1),
     "the vocabulary in four parts": segments((0, 8, {"tp": 4}), microbatch=GLOBAL_BATCH),
     "four replicas": segments((0, 8, {"dp": 4})),
