@@ -44,6 +44,9 @@ class RandomPlans(JobTest):
                 self.assertEqual(line["samples"], alone["samples"])
                 for what, tolerance in zip(("loss", "gradient_norm"), TOLERANCES[precision]):
                     self.assertLessEqual(abs(line[what] / alone[what] - 1), tolerance)
+                largest = max(map(abs, alone["gradients"]))
+                for operator, (one, other) in enumerate(zip(line["gradients"], alone["gradients"], strict=True)):
+                    self.assertLessEqual(abs(one - other), tolerance * largest, f"gradient of operator {operator}")
 
     def test_each_from_the_beginning(self):
         wanted = self.trained([SINGLE], 1, 3)
