@@ -21,6 +21,7 @@ from memory import PeakMemory, is_out_of_memory, release_unused
 from model import operator_specs
 from operator_state import Recipe
 from repetition import Precision
+from sequence_sharing import SequenceParallel, Sharers
 from tensor_parallel import ALONE, TensorParallel
 from trimtab.two_clocks import clock_of_key
 from warm_up import warm_up
@@ -81,12 +82,22 @@ class Bench:
             self._blocks[size, placement] = next((group for group in groups if group is not None), None)
         return self._blocks[size, placement]
 
-    def tensor_parallel(self, ranks):
-        """This rank's part where so many neighbouring ranks share an operator; None for a rank left over."""
-        if ranks == 1:
-            return ALONE
-        group = self.block(ranks, INTRA_NODE)
-        return group and TensorParallel(group, group.index, Launcher(NoRanges(), self.device))
+    def shared(self, tp, cp=1, sequence=False):
+        """(tensor, context): this rank's part where so many neighbouring ranks share an operator, and so many groups of them
+        its sequences; None for a rank left over."""
+        launcher, tensor, context = Launcher(NoRanges(), self.device), ALONE, ALONE
+        if tp * cp == 1:
+            return tensor, context
+        whole = self.block(tp * cp, INTRA_NODE)
+        if tp > 1:
+            group = self.block(tp, INTRA_NODE)
+            tensor = group and (SequenceParallel(group, group.members, launcher) if sequence else
+                                TensorParallel(group, group.index, launcher))
+        for block in self.blocks(tp * cp, INTRA_NODE) if cp > 1 else ():
+            for first in range(tp):
+                group = self.groups.make_group(block[first::tp])
+                context = Sharers(group, group.members, launcher) if group else context
+        return whole and (tensor, context)
 
     def groups_maximum(self, value):
         return -self.groups.minimum(-value)

@@ -3,6 +3,7 @@
 Each function takes the item and a Bench and yields (cost key, values). Unusable items raise ItemError before
 anything collective happens, and alike on every rank.
 """
+import re
 import statistics
 import threading
 import time
@@ -58,26 +59,29 @@ def blocks_of(nodes, size, placement):
 
 
 def operator(item, bench):
-    if item.get("sharding", "default") != "default":
-        raise ItemError("sharding must be default: this trainer splits operators in one way")
     spec, samples, tp = bench.spec(item), _positive(item, "samples"), _positive({"tp": 1, **item}, "tp")
-    if tp > bench.groups.world_size:
-        raise ItemError(f"tp must be at most the {bench.groups.world_size} ranks, found {tp}")
+    sharding = str(item.get("sharding", "default"))
+    cp, sequence = _sharing(sharding)
+    if tp * cp > bench.groups.world_size:
+        raise ItemError(f"tp must be at most the {bench.groups.world_size // cp} ranks, found {tp}")
     why = why_not_split(spec, bench.config, tp)
     if why:
         raise ItemError(f"tp {tp} does not divide what is split: {why}")
-    tensor = bench.tensor_parallel(tp)
-    if tensor is None:  # A rank left over only keeps step.
+    if (sequence and tp == 1) or bench.config.sequence % (cp * tp if sequence else cp):
+        raise ItemError(f"sharding {sharding} at tp {tp} needs more ranks to share an operator, or equal parts of sequences "
+                        f"of {bench.config.sequence}")
+    shared = bench.shared(tp, cp, sequence)
+    if shared is None:  # A rank left over only keeps step.
         repeat(lambda: (0,), bench.precision, bench.groups)
         return
-    alone = OperatorBench(spec, bench.config, samples, bench.device, tensor)
+    alone = OperatorBench(spec, bench.config, samples, bench.device, *shared)
     stored, working = alone.memory()
 
     clocks, kept = clocks_of(torch, bench.device, alone.state.module), []
     columns = repeat(lambda: clocks.spans(lambda: kept.append(alone.forward()), lambda: alone.backward(kept.pop())),
                      bench.precision, bench.groups)
     key = {"subject": item["cost_key"], "dtype": bench.config.precision, "samples": samples, "tp": tp,
-           "sharding": "default"}
+           "sharding": sharding}
     yield from clocks.costs([{"kind": "operator_forward", **key}, {"kind": "operator_backward", **key}], columns)
     yield {"kind": "operator_stored_bytes", **key}, [stored]
     yield {"kind": "operator_working_bytes", **key}, [working]
@@ -288,6 +292,15 @@ def _transfer_once(item, bench):
     peer = pair[1] if rank == pair[0] else pair[0]
     ways = [bench.groups.send_state, bench.groups.receive_state][:: 1 if rank == pair[0] else -1]
     return lambda: (span_ns(bench.device, lambda: [way(tensor, peer) for way in ways]) // 2,)
+
+
+def _sharing(sharding):
+    """(cp, do tensor-parallel ranks share sequences) of "default", "sequence", "context-N" or "sequence-context-N"."""
+    match = re.fullmatch(r"default|sequence|(?:sequence-)?context-([2-9]|[1-9][0-9]+)", sharding)
+    if match is None:
+        raise ItemError("sharding must be default, sequence, context-N or sequence-context-N, for this trainer splits "
+                        f"operators in one way, found {sharding!r}")
+    return int(match[1] or 1), sharding.startswith("sequence")
 
 
 def _positive(item, name):

@@ -111,7 +111,7 @@ class _WideAllReduce(Messages):
 class _ReduceScatter(Messages):
     def __init__(self, group, tensor):
         self._pieces, self._index = tensor.view(group.size, -1), group.index
-        self._received = torch.empty((group.size - 1, self._pieces.shape[1]), device=tensor.device)
+        self._received = torch.empty((group.size - 1, self._pieces.shape[1]), dtype=tensor.dtype, device=tensor.device)
         sends = group.with_others(self._pieces)
         super().__init__(group.exchange(sends, [(row, rank) for row, (_, rank) in zip(self._received, sends)]))
 
@@ -119,7 +119,7 @@ class _ReduceScatter(Messages):
         super()._complete(works)
         own = self._pieces[self._index]
         parts = [*self._received[: self._index], own, *self._received[self._index :]]
-        total = parts[0]
+        total = parts[0].float()  # Itself, where it is float32.
         for part in parts[1:]:
             total.add_(part)
         if total is not own:

@@ -17,6 +17,8 @@ gradient being computed are the buffers of a stage. Main thread only.
 """
 import collections
 
+import torch
+
 from collectives import DATA
 
 
@@ -29,6 +31,7 @@ class DataParallel:
         self.replicas = self._group(groups, segment.data_members(place)) if self.level == "none" else None
         self.shards = self._group(groups, segment.shard_members(place))
         self.copies = self._group(groups, segment.copy_members(place)) if self.level != "none" else None
+        self.whole = self._group(groups, segment.whole_members(place)) if segment.sequence else None
 
     @staticmethod
     def _group(groups, members):
@@ -85,6 +88,20 @@ class GradientSync:
             work.wait()
         self._pending.clear()
 
+    def sum_whole(self, states):
+        """At the step's end, behind wait(): tensor-parallel ranks that share sequences add up what each has of its tokens."""
+        of_group = {}
+        for state in states:
+            group = self._parallel_of[state.spec.index].whole
+            if group is not None:
+                of_group.setdefault(group.members, (group, []))[1].append(state.whole_part_of_gradient)
+        for group, pieces in of_group.values():
+            total = torch.cat(pieces)
+            with self._launcher.range(f"comm/all_reduce/{group.size}", total):
+                group.all_reduce(total).wait()
+            for piece, summed in zip(pieces, total.split(list(map(len, pieces)))):
+                piece.copy_(summed)
+
     def _all_reduce(self, tensor, group):
         name = f"comm/all_reduce/{group.size}"
         self._pending.append(self._launcher.launch(name, tensor, lambda: group.all_reduce(tensor)))
@@ -95,6 +112,7 @@ class GradientSync:
         work = self._launcher.launch(name, gradient, lambda: group.reduce_scatter(gradient))
         self._scattering = (state, gradient, work, last)
         if state.holding.offload_gradient:
+            self.leave()
             self._stays = (state, gradient[state.holding.own], work)
 
     def _end_scatter(self):

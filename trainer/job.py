@@ -194,9 +194,9 @@ class TrainingJob:
         return sum(settled_bytes(holding, self._host_apart) for _, holding in self._holdings(plan))
 
     def _holdings(self, plan):
-        """[(operator, this rank's Holding)] of its stage."""
-        stage = plan.stage_of_rank(self._rank)
-        return [(spec, of_rank(plan, self._rank, spec, self._config)) for spec in self._specs[stage.begin : stage.end]]
+        """[(operator, this rank's Holding)] of its stages."""
+        held = [(spec, of_rank(plan, self._rank, spec, self._config)) for spec in self._specs]
+        return [(spec, holding) for spec, holding in held if holding]
 
     def _train(self, values):
         """Train these values (operator -> Values, in order) from now on."""

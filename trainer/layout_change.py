@@ -5,8 +5,9 @@ cuts them out. Where replicas become fewer and wider, ranks of different replica
 lacks; anything else is an exchange of messages among the stage's ranks, an all-to-all in effect. The gradient takes the
 same way backwards. Main thread only.
 
-Which samples a rank has, and who sends them to whom, between stages too: replica i of a segment has the i-th of dp equal
-slices of a batch, on all its ranks.
+Which samples a rank has, and who sends them to whom, between stages too: replica i of a segment has the i-th of equal
+slices of a batch, on all its ranks. Where those share sequences, each has a part of the slice's. Then all segments of a
+plan are divided alike, so that a part goes to the rank that wants that very part, and nothing moves inside a stage.
 """
 import functools
 
@@ -18,8 +19,8 @@ from plan import Place
 
 def samples_of(segment, rank, samples):
     """[begin, end) of `samples` samples that are this rank's."""
-    share = samples // segment.dp
-    replica = segment.place_of(rank).replica
+    share = samples // segment.replicas
+    replica = segment.place_of(rank).replica // segment.cp
     return replica * share, (replica + 1) * share
 
 
@@ -32,13 +33,14 @@ def messages(have, want, samples):
     result = []
     for destination in want.devices:
         low, high = samples_of(want, destination, samples)
-        own = have.place_of(destination).replica if destination in have.devices else None
-        spread = want.place_of(destination).tensor_rank % have.tp
-        share = samples // have.dp
+        own = have.place_of(destination).replica // have.cp if destination in have.devices else None
+        place = want.place_of(destination)
+        spread, part = place.tensor_rank % have.tp, place.replica % have.cp
+        share = samples // have.replicas
         for replica in range(low // share, (high - 1) // share + 1):
             if replica != own:
                 begin, end = max(replica * share, low), min((replica + 1) * share, high)
-                result.append((have.rank_at(Place(replica, spread)), destination, begin, end))
+                result.append((have.rank_at(Place(replica * have.cp + part, spread)), destination, begin, end))
     return tuple(result)
 
 
@@ -102,7 +104,7 @@ class _Movement:
         return torch.cat([self._move(part) for part in tensor.chunk(parts)])
 
     def _move(self, tensor):
-        samples = len(tensor) * self._have.dp
+        samples = len(tensor) * self._have.replicas
         here, needed = samples_of(self._have, self._rank, samples), samples_of(self._want, self._rank, samples)
         if self._group is None:
             return tensor[needed[0] - here[0] : needed[1] - here[0]]

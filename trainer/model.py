@@ -50,19 +50,19 @@ def operator_specs(config):
     return [OperatorSpec(index, *fields) for index, fields in enumerate(specs)]
 
 
-def dropout(x, probability, run, *, seed, site):
-    """Dropout whose mask is a function of (seed, site, step, sample).
+def dropout(x, probability, run, *, seed, site, tokens, sequence):
+    """Dropout whose mask is a function of (seed, site, step, sample); `x` has these `tokens` of each sequence's.
 
     So a recomputed forward, another split of the batch and a resumed run all see the same mask, and no generator
     state has to be saved or moved.
     """
     if not probability:
         return x
-    keep = torch.empty(x.shape, device=x.device)
+    keep, whole = torch.empty(x.shape, device=x.device), torch.empty((sequence, *x.shape[2:]), device=x.device)
     generator = torch.Generator(device=x.device)
     for row, sample in enumerate(run.sample_ids):
         generator.manual_seed(derived_seed(seed, 2, site, run.step, sample))
-        keep[row].bernoulli_(1.0 - probability, generator=generator)
+        keep[row] = whole.bernoulli_(1.0 - probability, generator=generator)[tokens]
     return x * keep.div_(1.0 - probability).to(x.dtype)
 
 
@@ -83,7 +83,7 @@ class ParameterSpec:
 @functools.lru_cache(maxsize=None)
 def parameters_of(spec, config):
     """The operator's parameters in their order. The order and the shapes number its elements: a rank's share of each is
-    one contiguous piece, so weights that are split along their inputs are stored transposed."""
+    one contiguous piece, so weights that are split along their inputs are stored transposed. What is not split comes first."""
     hidden, heads = config.hidden, config.heads
     norm = (ParameterSpec("norm_weight", (hidden,), False), ParameterSpec("norm_bias", (hidden,), False))
     return {
@@ -124,18 +124,27 @@ class Operator(nn.Module):
 
     def __init__(self, spec, config):
         super().__init__()
-        self.spec, self.config, self.tensor = spec, config, ALONE  # Until somebody says with whom it is shared.
+        self.spec, self.config = spec, config
+        self.tensor = self.context = ALONE  # Until somebody says with whom the operator and its sequences are shared.
         for parameter in parameters_of(spec, config):
             self.register_parameter(parameter.name, nn.Parameter(torch.empty(0)))  # Set by who holds the values.
 
     summed = True  # Are the shares of body() summed over the ranks?
 
     def forward(self, x, run):
-        share = self.body(self.tensor.copied(self.before(x)), run)
+        share = self.tensor.into(self.before(x), lambda inner: self.body(inner, run))
         return self.after(x, self.tensor.summed(share) if self.summed else share, run)
 
+    @property
+    def tokens(self):
+        """Of each sequence's, those that this rank has between operators."""
+        count = self.config.sequence // (self.context.size * self.tensor.parts)
+        first = (self.context.index * self.tensor.parts + self.tensor.part) * count
+        return slice(first, first + count)
+
     def _dropout(self, x, run):
-        return dropout(x, self.config.dropout, run, seed=self.config.seed, site=self.spec.index)
+        return dropout(x, self.config.dropout, run, seed=self.config.seed, site=self.spec.index, tokens=self.tokens,
+                       sequence=self.config.sequence)
 
     def _cast(self, parameter):
         """In the precision of the computation; its gradient comes back as float32."""
@@ -159,7 +168,7 @@ class Embedding(Operator):
         return self._cast(found.masked_fill(elsewhere.unsqueeze(-1), 0.0))
 
     def after(self, tokens, total, run):
-        return self._dropout(total + self._cast(self.position), run)
+        return self._dropout(total + self._cast(self.position[self.tokens]), run)
 
 
 class Attention(Operator):
@@ -173,10 +182,19 @@ class Attention(Operator):
         heads, _, width, _ = self.query_key_value.shape
         joint = functional.linear(x, self._cast(self.query_key_value).view(-1, hidden),
                                   self._cast(self.query_key_value_bias).view(-1))
-        query, key, value = joint.view(batch, sequence, heads, 3, width).permute(3, 0, 2, 1, 4)
-        scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(width)) + self.future
-        mixed = (torch.softmax(scores, -1) @ value).transpose(1, 2).reshape(batch, sequence, heads * width)
-        return mixed @ self._cast(self.output).view(-1, hidden)
+        query, *others = joint.view(batch, sequence, heads, 3, width).permute(3, 0, 2, 1, 4)
+        if self.context.size == 1:
+            mixed = self._attend(query, others)
+        else:
+            mixed = self.context.together(torch.stack(others), 3, lambda others: self._attend(query, others))
+        return mixed.transpose(1, 2).reshape(batch, sequence, heads * width) @ self._cast(self.output).view(-1, hidden)
+
+    def _attend(self, query, others):
+        """For the queries of this rank's tokens, with the keys and values of all."""
+        key, value = others
+        first = self.context.index * query.shape[-2]
+        scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(query.shape[-1]))
+        return torch.softmax(scores + self.future[first : first + query.shape[-2]], -1) @ value
 
     def after(self, x, total, run):
         return x + self._dropout(total + self._cast(self.output_bias), run)

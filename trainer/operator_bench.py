@@ -55,15 +55,18 @@ def _traced_cuda(work, device):
 class OperatorBench:
     """The operator with its state, an input, and the gradient of its output. Main thread only."""
 
-    def __init__(self, spec, config, samples, device, tensor=ALONE):
-        """`tensor`: with whom the operator is shared; forward() and backward() then contain what they sum."""
+    def __init__(self, spec, config, samples, device, tensor=ALONE, context=ALONE):
+        """`tensor`, `context`: with whom the operator and its sequences are shared; forward() and backward() then contain
+        what they say to each other."""
         share = holding.alone(spec, config, tensor.size, tensor.index)
         self.state = OperatorState(spec, config, device, initial(spec, config, share, device))
-        self.state.module.tensor = tensor
-        stream = TokenStream(config)
-        tokens, targets = stream.batch(range(samples))
+        module = self.state.module
+        module.tensor, module.context = tensor, context
+        stream, length = TokenStream(config), config.sequence // context.size
+        tokens, targets = (whole[:, context.index * length : (context.index + 1) * length].contiguous()
+                           for whole in stream.batch(range(samples)))
         self._run = Pass(0, list(range(samples)), targets.to(device), stream.counted(range(config.global_batch)))
-        shape = (samples, config.sequence, config.hidden)
+        shape = (samples, length // tensor.parts, config.hidden)
         generator = torch.Generator().manual_seed(config.seed)
         self._input, self._gradient = tokens.to(device), None
         if spec.kind != "embedding":

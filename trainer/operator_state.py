@@ -63,7 +63,7 @@ def initial(spec, config, holding, device):
 class OperatorState:
     def __init__(self, spec, config, device, values):
         """Trains `values`, which it keeps and does not copy."""
-        self.spec, self.values, self.holding = spec, values, values.holding
+        self.spec, self.config, self.values, self.holding = spec, config, values, values.holding
         self.device = device
         self.module = build(spec, config).to(device)
         holding = self.holding
@@ -124,6 +124,13 @@ class OperatorState:
                 own.copy_(updated)
         self.gradient.zero_()
         return squared_norm
+
+    @property
+    def whole_part_of_gradient(self):
+        """Of own_gradient, what tensor parallelism leaves whole: parameters that are split come after all others."""
+        whole = sum(parameter.count for parameter in parameters_of(self.spec, self.config) if not parameter.split)
+        begin = self.holding.own.start
+        return self.own_gradient[: max(0, whole - begin)]
 
     @property
     def own_gradient(self):

@@ -38,6 +38,9 @@ class _Trace:
     def begin(self, sums=True):
         """Up to this rank's share of the result. `sums` false where only the graph is needed and not the result."""
         module = self.state.module
+        if module.tensor.parts > 1:  # What its ranks say to each other is waited for, in either pass.
+            self.output = module(self._x, self._run)
+            return
         self._inner = self._cut = module.before(self._x)
         if module.tensor.size > 1 and self._inner.requires_grad:
             self._cut = _leaf(self._inner)  # Its gradient is summed over the ranks before it goes on.

@@ -1,5 +1,6 @@
 """plan.json as this trainer executes it. Everything it does not honour is refused with the path of the field."""
 import dataclasses
+import functools
 import hashlib
 import json
 
@@ -17,7 +18,8 @@ class PlanRefused(BadInput):
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    kind: str = "1f1b"  # Or gpipe: all forward passes of a step, then all backward passes.
+    # Or gpipe: all forward passes of a step, then all backward passes. Or interleaved: 1F1B of stages that go round the ranks.
+    kind: str = "1f1b"
     eager: bool = False  # Receives are posted before the computation that precedes their use.
     sliced_microbatches: int = 0  # This many are passed on in halves while the pipeline fills.
     sub_batches: int = 1  # So many parts of a microbatch are passed together, one computing beside another's sums.
@@ -38,7 +40,7 @@ class Schedule:
 class Place:
     """A rank's part in a segment."""
 
-    replica: int
+    replica: int  # With context parallelism each rank's part of one counts: they hold the same parameters.
     tensor_rank: int  # Among the ranks that share the replica's operators.
 
 
@@ -49,14 +51,25 @@ class Segment:
     devices: tuple  # The stage's.
     begin: int  # First operator.
     end: int  # One past the last operator.
-    dp: int
+    dp: int  # Ranks that hold the same parameters: `replicas` times `cp`.
     tp: int
     consecutive: bool  # The tensor-parallel rank varies fastest along `devices`.
     sharded: str  # none | optimizer | gradients | parameters
-    degree: int  # Replicas that share one copy of the sharded states; 1 where nothing is sharded.
+    degree: int  # Of those ranks, how many share one copy of the sharded states; 1 where nothing is sharded.
     offload_optimizer: bool = False  # The optimizer's states wait on the host, which updates them.
     partitioned: frozenset = frozenset()  # Operators whose gathered parameters are released between the passes.
     lazy: frozenset = frozenset()  # Of those, the ones whose share of the parameters waits on the host meanwhile.
+    cp: int = 1  # So many groups of tensor-parallel ranks have a part of each of a replica's sequences.
+    sequence: bool = False  # Between operators the tensor-parallel ranks have a part of that each.
+
+    @property
+    def replicas(self):
+        return self.dp // self.cp
+
+    @property
+    def parts(self):
+        """Into how many a sequence is divided between operators."""
+        return self.cp * (self.tp if self.sequence else 1)
 
     def level_of(self, operator):
         """How its states are sharded: gathered parameters that do not stay are sharded ones (ZeRO's level 3, not 2)."""
@@ -76,8 +89,21 @@ class Segment:
     # Groups of ranks, each ascending: the order in which pieces lie.
 
     def tensor_members(self, place):
-        """The ranks of one replica."""
-        return self._members(Place(place.replica, rank) for rank in range(self.tp))
+        """The ranks that share the operators of one replica, or of its part."""
+        return self._members(self.tensor_places(place))
+
+    def tensor_places(self, place):
+        """Theirs, in the order of their shares."""
+        return [Place(place.replica, rank) for rank in range(self.tp)]
+
+    def context_members(self, place):
+        """The ranks that exchange keys and values."""
+        return self._members(self.context_places(place))
+
+    def context_places(self, place):
+        """Theirs, in the order of their tokens."""
+        first = place.replica // self.cp * self.cp
+        return [Place(first + part, place.tensor_rank) for part in range(self.cp)]
 
     def data_members(self, place):
         """The ranks that hold the same share of operators."""
@@ -87,6 +113,11 @@ class Segment:
         """Of those, the ones that share one copy of the sharded states."""
         first = place.replica // self.degree * self.degree
         return self._members(Place(replica, place.tensor_rank) for replica in range(first, first + self.degree))
+
+    def whole_members(self, place):
+        """The tensor-parallel ranks that keep the same shard of what all of them hold."""
+        shard = self.shard_members(place).index(self.rank_at(place))
+        return tuple(sorted(self.shard_members(one)[shard] for one in self.tensor_places(place)))
 
     def copy_members(self, place):
         """And the ones that hold the same shard of other copies."""
@@ -139,12 +170,17 @@ class Plan:
         """Of its document: which plan ran, for logs."""
         return hashlib.sha256(json.dumps(self.document, sort_keys=True).encode()).hexdigest()[:16]
 
+    @functools.cached_property
+    def seats(self):
+        """Groups of ranks that the stages go round: as many as stages but for the interleaved schedule."""
+        return len({stage.devices for stage in self.stages})
+
     def part_of(self, microbatch):
         """How many samples one part of the microbatch has, over all replicas."""
         return self.microbatch // self.schedule.parts_of(microbatch)
 
-    def stage_of_rank(self, rank):
-        return next(stage for stage in self.stages if rank in stage.devices)
+    def stages_of_rank(self, rank):
+        return [stage for stage in self.stages if rank in stage.devices]
 
     def stage_of_operator(self, operator):
         return next(stage for stage in self.stages if operator < stage.end)
@@ -180,13 +216,20 @@ def parse(document, config, world_size):
     specs = operator_specs(config)
     schedule = _parse_schedule(_Fields(fields.take("schedule", {}), "plan.schedule"), global_batch // microbatch)
     stage_documents = fields.some("stages", "must be a list of at least one stage")
+    knobs = fields.object("target_knobs")
+    sequence = knobs.flag("sequence_parallel")
+    knobs.nothing_else()
     fields.nothing_else()
-    reader, stages, begin = _Stages(specs, config, microbatch, schedule.parts), [], 0
+    reader, stages, begin = _Stages(specs, config, microbatch, schedule, sequence), [], 0
     for index, stage_document in enumerate(stage_documents):
         stages.append(reader.parse(stage_document, index, begin))
         begin = stages[-1].end
     if begin != len(specs):
         raise PlanRefused(f"plan.stages: cover operators [0, {begin}), but the model has {len(specs)}")
+    plan = Plan(document, global_batch, microbatch, schedule, tuple(stages))
+    if schedule.kind == "interleaved":
+        _check_rounds(plan)
+        stages = stages[: plan.seats]
     devices = [device for stage in stages for device in stage.devices]
     if sorted(devices) != list(range(world_size)):
         raise PlanRefused(
@@ -194,18 +237,33 @@ def parse(document, config, world_size):
     if schedule.sliced_microbatches > len(stages) - 1:
         raise PlanRefused(f"plan.schedule.sliced_microbatches: must be at most {len(stages) - 1}, the stages before "
                           f"the last, found {schedule.sliced_microbatches}")
-    return Plan(document, global_batch, microbatch, schedule, tuple(stages))
+    return plan
+
+
+def _check_rounds(plan):
+    """Interleaved stages go round groups of devices, and groups of as many microbatches go round with them."""
+    seats, stages = plan.seats, plan.stages
+    if seats < 2 or seats == len(stages) or len(stages) % seats:
+        raise PlanRefused("plan.stages: the interleaved schedule needs two groups of devices or more with as many stages on "
+                          f"each, two or more, found {len(stages)} stages on {seats}")
+    for stage in stages[seats:]:
+        if stage.devices != stages[stage.index % seats].devices:
+            raise PlanRefused(f"plan.stages[{stage.index}].devices: must be those of stages[{stage.index % seats}]: "
+                              f"interleaved stages go round the same groups of devices, found {list(stage.devices)}")
+    if plan.microbatches % seats:
+        raise PlanRefused(f"plan.microbatch: the interleaved schedule needs a multiple of its {seats} groups of devices as "
+                          f"microbatches of a step, found {plan.microbatches}")
 
 
 def _parse_schedule(fields, microbatches):
-    kind = fields.one_of("kind", ("1f1b", "gpipe"), "must be 1f1b or gpipe, the schedules that this trainer has")
+    kind = fields.one_of("kind", ("1f1b", "gpipe", "interleaved"), "must be 1f1b, gpipe or interleaved")
     transfers = fields.one_of("transfers", ("blocking", "eager"), "must be blocking or eager")
     sub_batches = max(1, fields.integer("sub_batches", 1, least=0))
     sliced = fields.integer("sliced_microbatches", 0, least=0)
     if sliced > microbatches:
         fields.refuse("sliced_microbatches", f"must be at most the {microbatches} microbatches of a step")
     if sliced and kind != "1f1b":
-        fields.refuse("sliced_microbatches", "must be 0 with gpipe, which has no warm-up to shorten")
+        fields.refuse("sliced_microbatches", f"must be 0 with {kind}: 1f1b alone has a warm-up that this shortens")
     if sliced and sub_batches > 1:
         fields.refuse("sliced_microbatches", "must be 0 with sub-batches: they divide microbatches already")
     flags = {}
@@ -225,8 +283,9 @@ _OF_STAGES = {"recompute": "recompute", "offload_hidden": "offload_hidden", "seg
 class _Stages:
     """Reads the stages of a plan."""
 
-    def __init__(self, specs, config, microbatch, parts):
-        self._specs, self._config, self._microbatch, self._parts = specs, config, microbatch, parts
+    def __init__(self, specs, config, microbatch, schedule, sequence):
+        self._specs, self._config, self._microbatch = specs, config, microbatch
+        self._schedule, self._sequence, self._first = schedule, sequence, None
 
     def parse(self, document, index, begin):
         fields = _Fields(document, f"plan.stages[{index}]")
@@ -248,7 +307,7 @@ class _Stages:
         first, end = fields.operator_range("operators", fields.take("operators", None), begin, operators)
         if first != begin:
             fields.refuse("operators", f"must begin at {begin}, where the segment before ends")
-        tp, dp = self._degrees(fields, len(devices))
+        tp, dp, cp = self._degrees(fields, len(devices))
         for spec in self._specs[first:end]:
             why = why_not_split(spec, self._config, tp)
             if why:
@@ -271,23 +330,49 @@ class _Stages:
         switches.nothing_else()
         fields.nothing_else()
         # With one replica, or one rank in each, both orders are the same.
-        return Segment(devices, first, end, dp, tp, consecutive or dp == 1 or tp == 1, sharded, degree,
-                       offload_optimizer, frozenset(partitioned), frozenset(lazy))
+        segment = Segment(devices, first, end, dp * cp, tp, consecutive or dp * cp == 1 or tp == 1, sharded,
+                          1 if sharded == "none" else degree * cp, offload_optimizer, frozenset(partitioned),
+                          frozenset(lazy), cp, self._sequence and tp > 1)
+        self._check_sharing(fields, segment)
+        return segment
+
+    def _check_sharing(self, fields, segment):
+        """What ranks that share sequences rule out; the tuner has no price of it either."""
+        first = self._first = self._first or segment
+        if self._sequence and first.tp == 1:
+            raise PlanRefused("plan.target_knobs.sequence_parallel: needs tp above 1")
+        if first.parts == segment.parts == 1:
+            return
+        for name in ("tp", "cp"):
+            if getattr(segment, name) != getattr(first, name):
+                fields.refuse(name, f"must be the first segment's, {getattr(first, name)}, where ranks share sequences")
+        if self._config.sequence % segment.parts:
+            fields.refuse("cp", f"ranks share each sequence in {segment.parts} equal parts (cp, times tp with "
+                                f"sequence_parallel), but it is {self._config.sequence} long")
+        if not segment.consecutive:
+            fields.refuse("tp_consecutive", "must be true where ranks share sequences")
+        if any(fields.was("switches", {}).values()):
+            fields.refuse("switches", "must be off where ranks share sequences")
+        if self._schedule.sub_batches > 1:
+            raise PlanRefused("plan.schedule.sub_batches: must be 1 where ranks share sequences, found "
+                              f"{self._schedule.sub_batches}")
 
     def _degrees(self, fields, devices):
-        if fields.take("cp", 1) != 1:
-            fields.refuse("cp", "must be 1: this trainer does not split sequences")
         tp = fields.integer("tp", 1)
         if devices % tp:
             fields.refuse("tp", f"must divide the number of the stage's devices, {devices}")
-        dp = fields.integer("dp", 1)
-        if dp * tp != devices:
-            fields.refuse("dp", f"must be {devices // tp}: dp * tp is the number of the stage's devices, {devices}")
-        if self._microbatch % (dp * self._parts):
-            parts = f" in {self._parts} parts" if self._parts > 1 else ""
-            raise PlanRefused(f"plan.microbatch: {self._microbatch} must be a multiple of {dp * self._parts}, for the "
-                              f"{dp} replicas of {fields.path}{parts}")
-        return tp, dp
+        cp = fields.integer("cp", 1)
+        if devices % (tp * cp):
+            fields.refuse("cp", f"times tp, {tp}, must divide the number of the stage's devices, {devices}")
+        dp, needed = fields.integer("dp", 1), devices // (tp * cp)
+        if dp != needed:
+            fields.refuse("dp", f"must be {needed}: dp * tp * cp is the number of the stage's devices, {devices}")
+        parts = self._schedule.parts
+        if self._microbatch % (dp * parts):
+            of_parts = f" in {parts} parts" if parts > 1 else ""
+            raise PlanRefused(f"plan.microbatch: {self._microbatch} must be a multiple of {dp * parts}, for the "
+                              f"{dp} replicas of {fields.path}{of_parts}")
+        return tp, dp, cp
 
 
 def _sharding(fields, dp):
@@ -315,6 +400,10 @@ class _Fields:
         self._document = document
         self._left = dict(document)
         self.path = path
+
+    def was(self, name, default):
+        """What the document says, taken or not."""
+        return self._document.get(name, default)
 
     def take(self, name, default):
         return self._left.pop(name, default)

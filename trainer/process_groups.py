@@ -16,7 +16,7 @@ import torch.distributed as dist
 import layout_change
 from collectives import DATA, TENSOR, Group
 from errors import BadInput, OutsideFailure
-from schedule import FORWARD
+from schedule import BACKWARD, FORWARD
 
 # More than plans of a few ranks have in turn; beyond it the least recently used group is destroyed.
 GROUPS_KEPT = 32
@@ -50,6 +50,9 @@ def groups_of(plan):
             for rank in segment.devices:
                 place = segment.place_of(rank)
                 wanted[TENSOR, segment.tensor_members(place)] = None
+                wanted[TENSOR, segment.context_members(place)] = None
+                if segment.sequence:
+                    wanted[DATA, segment.whole_members(place)] = None
                 if segment.sharded == "none":
                     wanted[DATA, segment.data_members(place)] = None
                 else:
@@ -70,32 +73,33 @@ class ProcessGroups:
     def __init__(self, rank, world_size, device, store=None, timeout=datetime.timedelta(seconds=120)):
         self.rank, self.world_size = rank, world_size
         self._groups = collections.OrderedDict()
-        self._control = self._forward = self._backward = None
+        self._control = None
         self._timeout, self._native = timeout, False
         if world_size == 1:
             return
         backend = "nccl" if device.type == "cuda" else "gloo"
         self._native = backend == "nccl"  # It has a reduce-scatter of its own.
         dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
-        self._control = self._forward = self._backward = dist.group.WORLD
+        self._control = dist.group.WORLD
+        ways = [(kind, wraps) for kind in (FORWARD, BACKWARD) for wraps in (False, True)]
+        self._passing = dict.fromkeys(ways, dist.group.WORLD)
         if backend == "nccl":
             # NCCL runs one group's transfers in issue order on one stream: both directions in one group deadlock.
-            self._forward, self._backward = dist.new_group(), dist.new_group()
+            self._passing = {way: dist.new_group() for way in ways}
             self._control = dist.new_group(backend="gloo")
 
-    def send(self, tensor, peer, kind, microbatch):
-        group = self._forward if kind == FORWARD else self._backward
-        return dist.isend(tensor, peer, group=group, tag=microbatch)
+    def send(self, tensor, peer, kind, wraps, tag):
+        """`wraps`: between the ends of a pipeline whose stages go round the ranks."""
+        return dist.isend(tensor, peer, group=self._passing[kind, wraps], tag=tag)
 
-    def receive(self, tensor, peer, kind, microbatch):
-        group = self._forward if kind == FORWARD else self._backward
-        return dist.irecv(tensor, peer, group=group, tag=microbatch)
+    def receive(self, tensor, peer, kind, wraps, tag):
+        return dist.irecv(tensor, peer, group=self._passing[kind, wraps], tag=tag)
 
     def send_state(self, tensor, peer):
-        dist.send(tensor, peer, group=self._forward)
+        dist.send(tensor, peer, group=self._passing[FORWARD, False])
 
     def receive_state(self, tensor, peer):
-        dist.recv(tensor, peer, group=self._forward)
+        dist.recv(tensor, peer, group=self._passing[FORWARD, False])
 
     def prepare(self, plan):
         """Make the groups of a plan. All ranks call it at the same point, with the same plan."""

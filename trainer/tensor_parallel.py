@@ -1,8 +1,8 @@
 """Tensor parallelism (Shoeybi et al. 2019, section 3): what the ranks that share one operator say to each other.
 
-The activations between operators are whole on every rank. Inside an operator the first weight is split by its outputs
-and the second by its inputs, so each rank computes a share whose sum is the result: one all-reduce in the forward pass
-(`summed`) and one of the input's gradient in the backward pass (`copied`).
+The activations between operators are whole on every rank (or shared: sequence_sharing.py). Inside an operator the first
+weight is split by its outputs and the second by its inputs, so each rank computes a share whose sum is the result: one
+all-reduce in the forward pass (`summed`) and one of the input's gradient in the backward pass (`into`).
 """
 import torch
 import torch.distributed as dist
@@ -14,13 +14,16 @@ from data import NO_TARGET
 class TensorParallel:
     """This rank's part among those that share an operator."""
 
+    parts, part = 1, 0  # Of the tokens between operators: how many the ranks divide them into, and which is this one's.
+
     def __init__(self, group, index, launcher):
         """`index`: which share of the operators is this rank's; the group has an order of its own."""
         self._group, self._launcher = group, launcher
         self.size, self.index = group.size, index
 
-    def copied(self, x):
-        return _Copied.apply(x, self) if x.requires_grad else x
+    def into(self, x, body):
+        """body(the operator's input), in either pass the same on all ranks."""
+        return body(_Copied.apply(x, self) if x.requires_grad else x)
 
     def summed(self, share):
         return _Summed.apply(share, self)
@@ -38,12 +41,12 @@ class TensorParallel:
 
 
 class Alone:
-    """A whole operator on one rank: nothing to say."""
+    """A whole operator, or sequence, on one rank: nothing to say."""
 
-    size, index = 1, 0
+    size, index, parts, part = 1, 0, 1, 0
 
-    def copied(self, x):
-        return x
+    def into(self, x, body):
+        return body(x)
 
     def summed(self, share):
         return share

@@ -8,7 +8,7 @@ import collections
 import torch
 
 from layout_change import messages, samples_of
-from schedule import FORWARD
+from schedule import BACKWARD, FORWARD, order_of
 
 
 class _Neighbour:
@@ -30,32 +30,35 @@ class _Neighbour:
 
     def held(self, samples):
         """How many of a part's samples the receiving rank has."""
-        return samples // self._want.dp
+        return samples // self._want.replicas
 
     def _routes(self, samples):
         return messages(self._have, self._want, samples)
 
 
 class StageTransfers:
-    """One rank's transfers for one plan."""
+    """One rank's transfers to and from one of its stages for one plan."""
 
-    def __init__(self, plan, rank, groups, ranges, config, device):
-        self._plan, self._groups, self._ranges, self._device = plan, groups, ranges, device
-        self._sample_shape, self._dtype = (config.sequence, config.hidden), config.dtype
-        stage = plan.stage_of_rank(rank)
-        count = len(plan.stages)
+    def __init__(self, plan, stage, rank, groups, ranges, config, device):
+        self._plan, self._stage, self._groups, self._ranges, self._device = plan, stage, groups, ranges, device
+        self._sample_shape = (config.sequence // stage.segments[0].parts, config.hidden)
+        self._dtype, count = config.dtype, len(plan.stages)
         self._from, self._to = {}, {}  # Kind of pass -> _Neighbour.
         if stage.index > 0:
             self._connect(plan.stages[stage.index - 1], stage, rank, self._from, self._to)
         if stage.index < count - 1:
             self._connect(plan.stages[stage.index + 1], stage, rank, self._from, self._to)
-        # When the stage before does forward j it has done all backwards before j - lag (its warm-up's length).
-        self._lag = plan.microbatches
-        if plan.schedule.kind == "1f1b":
-            self._lag = min(count - stage.index, plan.microbatches)
+        self._done_before = self._backwards_before_forwards(plan, stage.index - 1) if stage.index else ()
         self._posted = {}
         self._sent_forward = collections.deque()
         self._sent_backward = collections.deque()
+
+    @staticmethod
+    def _backwards_before_forwards(plan, stage):
+        """Of each of the stage's forwards: how many of its backwards its ranks do before."""
+        order = order_of(plan.schedule, stage % plan.seats, plan.seats, len(plan.stages), plan.microbatches)
+        kinds = [kind for kind, of, _ in order if of == stage]
+        return [kinds[:place].count(BACKWARD) for place, kind in enumerate(kinds) if kind == FORWARD]
 
     @staticmethod
     def _connect(neighbour, stage, rank, receives, sends):
@@ -92,7 +95,7 @@ class StageTransfers:
         tensor = tensor.contiguous()
         routes = self._to[kind].sends(self._plan.part_of(microbatch))
         with self._ranges.range("transfer/send", tensor.numel() * tensor.element_size()):
-            works = [self._groups.send(piece[begin:end], peer, kind, self._tag(microbatch, part))
+            works = [self._groups.send(piece[begin:end], peer, *self._way(kind, FORWARD, microbatch, part))
                      for part, piece in zip(parts, tensor.chunk(len(parts))) for peer, begin, end in routes]
         kept = self._sent_forward if kind == FORWARD else self._sent_backward
         kept.append((microbatch, tensor, works))
@@ -102,15 +105,19 @@ class StageTransfers:
         _drain(self._sent_forward, None)
         _drain(self._sent_backward, None)
 
-    def _tag(self, microbatch, part):
-        return microbatch * self._plan.schedule.parts + part
+    def _way(self, kind, towards_next, microbatch, part):
+        """(pass, does it lead from the last ranks to the first or back, tag) of a message over one of the stage's ends: to the
+        next stage if the pass is `towards_next`."""
+        before = self._stage.index - (kind != towards_next)
+        turn = (2 * before + (kind == BACKWARD)) * self._plan.microbatches + microbatch
+        return kind, before % self._plan.seats == self._plan.seats - 1, turn * self._plan.schedule.parts + part
 
     def _begin_receive(self, kind, microbatch, parts):
         samples = self._plan.part_of(microbatch)
         neighbour = self._from[kind]
         held = neighbour.held(samples)
         tensor = torch.empty((held * len(parts), *self._sample_shape), dtype=self._dtype, device=self._device)
-        works = [self._groups.receive(piece[begin:end], peer, kind, self._tag(microbatch, part))
+        works = [self._groups.receive(piece[begin:end], peer, *self._way(kind, BACKWARD, microbatch, part))
                  for part, piece in zip(parts, tensor.split(held))
                  for peer, begin, end in neighbour.receives(samples)]
         return tensor, works
@@ -118,7 +125,7 @@ class StageTransfers:
     def _release(self, kind, microbatch):
         """Drop sent tensors that the schedule proves to be received. Gloo cannot say so without waiting."""
         if kind == FORWARD:
-            _drain(self._sent_backward, microbatch - self._lag)
+            _drain(self._sent_backward, self._done_before[microbatch])
         else:
             _drain(self._sent_forward, microbatch + 1)
 

@@ -33,6 +33,10 @@ ITEMS = [
     {"kind": "collective", "primitive": "all_to_all", "bytes": 4096, "group_size": 2},
     {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32", "placement": "host"},
     {"kind": "optimizer", "cost_key": "embedding-v64-h32-t16", "dtype": "float32", "placement": "moon"},
+    *({"kind": "operator", "cost_key": key, "dtype": "float32", "samples": 2, "tp": 2, "sharding": "sequence"} for key in KEYS),
+    {"kind": "operator", "cost_key": KEYS[1], "dtype": "float32", "samples": 2, "sharding": "context-2"},
+    {"kind": "operator", "cost_key": KEYS[1], "dtype": "float32", "samples": 2, "tp": 2, "sharding": "sequence-context-2"},
+    {"kind": "operator", "cost_key": KEYS[1], "dtype": "float32", "samples": 2, "sharding": "spiral"},
 ]
 OPERATOR = ["operator_forward", "operator_backward", "operator_stored_bytes", "operator_working_bytes"]
 WANTED = {
@@ -42,6 +46,7 @@ WANTED = {
     8: ["overlap_computation", "overlap_communication"], 9: [], 10: [], 11: [], 12: [],
     **{item: [*OPERATOR, "operator_parameter_bytes"] for item in range(13, 17)}, 17: ["collective"], 18: ["collective"],
     19: ["optimizer_step"], 20: [],
+    **{item: [*OPERATOR, "operator_parameter_bytes"] for item in range(21, 25)}, 25: OPERATOR, 26: [], 27: [],
 }
 
 
@@ -102,6 +107,9 @@ class Commands(JobTest):
                         if line.get("item") == item and line.get("cost", {}).get("kind") == kind)
 
         self.assertLess(value(14, "operator_stored_bytes"), value(1, "operator_stored_bytes"))
+        # What tensor parallelism leaves whole is shared, and keys and values of others are not kept.
+        for item in (22, 25):
+            self.assertLess(value(item, "operator_stored_bytes"), 0.6 * value(1, "operator_stored_bytes"))
         self.assertEqual(value(14, "operator_parameter_bytes"), 4 * ((4 * 32 * 32 + 3 * 32) // 2 + 3 * 32))
 
     def test_links_between_nodes_are_measured_between_ranks_of_different_nodes_alone(self):

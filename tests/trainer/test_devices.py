@@ -90,8 +90,8 @@ class TwoClocks(unittest.TestCase):
         """What the benchmark prints for it: (kind, algorithm, clock, values)."""
         groups = types.SimpleNamespace(world_size=1, barrier=lambda: None, minimum=lambda value: value)
         bench = types.SimpleNamespace(
-            groups=groups, device=device, recipe=None, spec=lambda item: None, tensor_parallel=lambda tp: types,
-            precision=repetition.Precision(0.1, 2, 4), config=types.SimpleNamespace(precision="float32"))
+            groups=groups, device=device, recipe=None, spec=lambda item: None, shared=lambda *_: (None, None),
+            precision=repetition.Precision(0.1, 2, 4), config=types.SimpleNamespace(precision="float32", sequence=16))
         process = types.SimpleNamespace(connect=lambda: groups, device=device, close=lambda: None)
         answers = io.StringIO()
         with (mock.patch.object(benchmark, "Bench", lambda *_: bench),

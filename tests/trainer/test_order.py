@@ -9,7 +9,7 @@ import layout_change
 import plan as plans
 from layout_change import messages, samples_of
 from repetition import LONG_NS, Precision, precise_enough, repeat
-from schedule import BACKWARD, FORWARD, actions, one_forward_one_backward, order_of
+from schedule import BACKWARD, FORWARD, actions, order_of
 
 
 class Schedule(unittest.TestCase):
@@ -18,25 +18,48 @@ class Schedule(unittest.TestCase):
             for microbatches in range(1, 10):
                 for kind in ("1f1b", "gpipe"):
                     with self.subTest(stages=stages, microbatches=microbatches, kind=kind):
-                        self.run_to_the_end([order_of(plans.Schedule(kind), s, stages, microbatches)
+                        self.run_to_the_end([order_of(plans.Schedule(kind), s, stages, stages, microbatches)
                                              for s in range(stages)])
 
+    def test_stages_that_go_round_do_not_deadlock_and_each_does_every_microbatch(self):
+        for seats, rounds, groups in itertools.product(range(2, 6), range(2, 5), range(1, 4)):
+            stages, microbatches = seats * rounds, seats * groups
+            orders = [order_of(plans.Schedule("interleaved"), seat, seats, stages, microbatches) for seat in range(seats)]
+            with self.subTest(seats=seats, stages=stages, microbatches=microbatches):
+                self.run_to_the_end(orders)
+                for stage in range(stages):
+                    for wanted in (FORWARD, BACKWARD):
+                        found = [m for kind, of, m in orders[stage % seats] if (kind, of) == (wanted, stage)]
+                        self.assertEqual(found, list(range(microbatches)))
+
+    def test_interleaved_stages_take_turns_in_groups_of_microbatches(self):
+        """Narayanan et al. 2021, figure 4, of two ranks: two forwards of each stage, and so on; backwards the last first."""
+        order = order_of(plans.Schedule("interleaved"), 1, 2, 4, 4)
+        self.assertEqual([(stage, m) for kind, stage, m in order if kind == FORWARD],
+                         [(1, 0), (1, 1), (3, 0), (3, 1), (1, 2), (1, 3), (3, 2), (3, 3)])
+        self.assertEqual([(stage, m) for kind, stage, m in order if kind == BACKWARD],
+                         [(3, 0), (3, 1), (1, 0), (1, 1), (3, 2), (3, 3), (1, 2), (1, 3)])
+        self.assertEqual([kind for kind, *_ in order[:4]], [FORWARD] * 3 + [BACKWARD])
+        first = order_of(plans.Schedule("interleaved"), 0, 2, 4, 4)
+        self.assertEqual([kind for kind, *_ in first].index(BACKWARD), 5)
+
     def run_to_the_end(self, orders):
-        """Each stage waits only for what it receives; sends never wait. `orders`: (kind, microbatch[, parts])."""
+        """Each seat waits only for what it receives; sends never wait. `orders`: (kind, stage, microbatch[, parts])."""
         done = set()
         positions = [0] * len(orders)
+        stages = 1 + max(stage for order in orders for _, stage, *_ in order)
         progress = True
         while progress:
             progress = False
-            for stage, order in enumerate(orders):
-                while positions[stage] < len(order):
-                    kind, *which = order[positions[stage]]
+            for seat, order in enumerate(orders):
+                while positions[seat] < len(order):
+                    kind, stage, *which = order[positions[seat]]
                     neighbour = stage - 1 if kind == FORWARD else stage + 1
                     # What is passed in halves comes in halves or, from where it was whole, at once.
-                    if 0 <= neighbour < len(orders) and not self.came(done, neighbour, kind, *which):
+                    if 0 <= neighbour < stages and not self.came(done, neighbour, kind, *which):
                         break
                     done.add((stage, kind, *which))
-                    positions[stage] += 1
+                    positions[seat] += 1
                     progress = True
         self.assertEqual(positions, [len(order) for order in orders])
 
@@ -47,13 +70,13 @@ class Schedule(unittest.TestCase):
         return passed >= set(parts)
 
     def test_a_stage_never_holds_more_forwards_than_stages_follow_it(self):
-        order = one_forward_one_backward(1, 4, 9)
+        order = order_of(plans.Schedule(), 1, 4, 4, 9)
         held = peak = 0
-        for kind, _ in order:
+        for kind, *_ in order:
             held += 1 if kind == FORWARD else -1
             peak = max(peak, held)
         self.assertEqual((held, peak), (0, 3))
-        self.assertEqual([m for kind, m in order if kind == BACKWARD], list(range(9)))
+        self.assertEqual([m for kind, _, m in order if kind == BACKWARD], list(range(9)))
 
 
 class Slices(unittest.TestCase):
@@ -64,11 +87,11 @@ class Slices(unittest.TestCase):
             for microbatches in range(1, 7):
                 for sliced in range(microbatches + 1):
                     schedule = plans.Schedule(sliced_microbatches=sliced)
-                    orders = [actions(schedule, stage, stages, microbatches) for stage in range(stages)]
+                    orders = [actions(schedule, stage, stages, stages, microbatches) for stage in range(stages)]
                     with self.subTest(stages=stages, microbatches=microbatches, sliced=sliced):
                         self.assert_each_part_once(orders, schedule, microbatches)
-                        Schedule().run_to_the_end( [[(action.kind, action.microbatch, parts) for action in order
-                                                        for parts in action.batches] for order in orders])
+                        Schedule().run_to_the_end([[(action.kind, action.stage, action.microbatch, parts) for action in order
+                                                    for parts in action.batches] for order in orders])
 
     def assert_each_part_once(self, orders, schedule, microbatches):
         wanted = [(m, part) for m in range(microbatches) for part in range(schedule.parts_of(m))]
@@ -79,7 +102,7 @@ class Slices(unittest.TestCase):
                 self.assertEqual(found, wanted)
 
     def test_only_the_warm_up_is_taken_in_halves(self):
-        order = actions(plans.Schedule(sliced_microbatches=3), 2, 4, 6)
+        order = actions(plans.Schedule(sliced_microbatches=3), 2, 4, 4, 6)
         forward = [(action.microbatch, action.batches) for action in order if action.kind == FORWARD]
         self.assertEqual(forward[:5], [(0, ((0,),)), (0, ((1,),)), (1, ((0,),)), (1, ((1,),)), (2, ((0, 1),))])
 
@@ -119,6 +142,19 @@ class Samples(unittest.TestCase):
     def random_segment(generator, devices):
         dp = generator.choice([d for d in range(1, len(devices) + 1) if len(devices) % d == 0])
         return segment(generator.sample(devices, len(devices)), dp, generator.random() < 0.5)
+
+    def test_a_part_of_sequences_comes_from_who_has_that_very_part(self):
+        for cp, tp in ((2, 1), (2, 2), (4, 1)):
+            def replicas(first, count):
+                devices = tuple(range(first, first + count * cp * tp))
+                return plans.Segment(devices, 0, 1, count * cp, tp, True, "none", 1, cp=cp)
+
+            have, want = replicas(0, 2), replicas(16, 4)
+            for source, destination, begin, end in messages(have, want, 8):
+                self.assertEqual(source % (cp * tp), (destination - 16) % (cp * tp))
+                self.assertEqual((begin, end), samples_of(want, destination, 8))
+            self.assertEqual(len(messages(have, want, 8)), len(want.devices))
+            self.assertEqual(layout_change.groups_of(have, replicas(0, 2)), [])
 
     def test_fewer_and_wider_replicas_gather(self):
         before, after = segment(range(8), 4), segment(range(8), 2)

@@ -18,7 +18,16 @@ BAD = [
     ("plan.microbatch", lambda plan: plan.update(microbatch=5)),
     ("plan.microbatch", lambda plan: plan.update(microbatch="1")),
     ("plan.microbatch", lambda plan: plan.update(microbatch=True)),
-    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="interleaved")),
+    ("plan.schedule.kind", lambda plan: plan["schedule"].update(kind="zero-bubble")),
+    ("plan.stages: the interleaved schedule needs", lambda plan: plan["schedule"].update(kind="interleaved")),
+    ("plan.stages[3].devices: must be those of stages[1]", lambda plan: go_round(plan, [[0], [1], [0], [0]])),
+    ("plan.stages: the interleaved schedule needs", lambda plan: go_round(plan, [[0], [0]])),
+    ("plan.stages: the interleaved schedule needs", lambda plan: go_round(plan, [[0], [1], [0]])),
+    ("plan.stages: their devices must be 0 to 1, each once, found [0, 2]", lambda plan: go_round(plan, [[0], [2], [0], [2]])),
+    ("plan.microbatch: the interleaved schedule needs a multiple of its 2",
+     lambda plan: (go_round(plan, [[0], [1], [0], [1]]), plan.update(microbatch=4))),
+    ("plan.schedule.sliced_microbatches: must be 0 with interleaved",
+     lambda plan: (go_round(plan, [[0], [1], [0], [1]]), plan["schedule"].update(sliced_microbatches=1))),
     ("plan.microbatch: 1 must be a multiple of 2", lambda plan: plan["schedule"].update(sliced_microbatches=2)),
     ("plan.microbatch: 1 must be a multiple of 3", lambda plan: plan["schedule"].update(sub_batches=3)),
     ("plan.schedule.sliced_microbatches: must be at most 1",
@@ -62,6 +71,16 @@ BAD = [
       for name in ("lazy_prefetch", "economical_forward", "economical_backward")),
     ("plan.stages[1].segments[0].switches.lazyprefetch: is not honoured",
      lambda plan: segment(plan).update(switches={"lazyprefetch": [[4, 5]]})),
+    ("plan.target_knobs.sequence_parallel: needs tp above 1", lambda plan: plan.update(target_knobs={"sequence_parallel": True})),
+    ("plan.target_knobs.sequence_parallel: must be true or", lambda plan: plan.update(target_knobs={"sequence_parallel": 1})),
+    *((f"plan.{where}", lambda plan, change=change: share(plan, change)) for where, change in {
+        "stages[0].segments[1].tp: must be the first segment's, 2": lambda plan, first, second: second.update(cp=2, tp=1),
+        "stages[0].segments[1].cp: must be the first segment's, 1": lambda plan, first, second: (
+            first.update(dp=2, tp=1, cp=1), second.update(tp=1, cp=2), plan.pop("target_knobs")),
+        "stages[0].segments[1].switches: must be off": lambda plan, first, second: second.update(
+            switches={"segment_sync": [[4, 8]]}),
+        "schedule.sub_batches: must be 1": lambda plan, first, second: plan["schedule"].update(sub_batches=2),
+    }.items()),
     ("plan.target_knobs", lambda plan: plan.update(target_knobs={"precision": "bf16"})),
     ("plan.surprise", lambda plan: plan.update(surprise=[1])),
 ]
@@ -69,6 +88,22 @@ BAD = [
 
 def segment(plan):
     return plan["stages"][1]["segments"][0]
+
+
+def go_round(plan, devices):
+    """Stages of an operator each on these devices."""
+    last = len(devices) - 1
+    plan["schedule"]["kind"] = "interleaved"
+    plan["stages"] = [{"devices": one, "segments": [{"operators": [number, 8 if number == last else number + 1]}]}
+                      for number, one in enumerate(devices)]
+
+
+def share(plan, change):
+    """One stage of two segments, whose two ranks share sequences; then changed."""
+    first, second = ({"operators": [begin, begin + 4], "tp": 2} for begin in (0, 4))
+    plan.update(microbatch=12, target_knobs={"sequence_parallel": True},
+                stages=[{"devices": [0, 1], "segments": [first, second]}])
+    change(plan, first, second)
 
 
 class Plans(JobTest):

@@ -143,11 +143,27 @@ def last_operator_on(device, segment):
     return {"devices": [device], "segments": [{"operators": [end - 1, end], "dp": 1, "tp": 1}]}
 
 
+def second_segment(document, segment, **other):
+    """The last operator in a segment of its own, with something else."""
+    begin, end = segment["operators"]
+    segment["operators"] = [begin, end - 1]
+    document["stages"][0]["segments"].append({**segment, "operators": [end - 1, end], **other})
+
+
 REFUSED = {
     "interleaved": lambda document, segment: document["schedule"].update(kind="interleaved"),
     "tp": lambda document, segment: (document["stages"][0].update(devices=[0, 1, 2]), segment.update(dp=1, tp=3),
                                      document["stages"].append(last_operator_on(3, segment))),
-    "cp": lambda document, segment: segment.update(cp=2, dp=1),
+    "cp": lambda document, segment: second_segment(document, segment, cp=2, dp=1),
+    "segments[1].tp": lambda document, segment: (document.update(target_knobs={"sequence_parallel": True}),
+                                                 second_segment(document, segment, tp=4, dp=1)),
+    "tp_consecutive": lambda document, segment: (document.update(target_knobs={"sequence_parallel": True}),
+                                                 segment.update(tp_consecutive=False)),
+    "sequence_parallel": lambda document, segment: (document.update(target_knobs={"sequence_parallel": True}),
+                                                    segment.update(dp=4, tp=1)),
+    "schedule.sub_batches": lambda document, segment: (document["schedule"].update(sub_batches=2),
+                                                       segment.update(cp=2, dp=1)),
+    "switches": lambda document, segment: segment.update(cp=2, dp=1, switches={"offload_optimizer": True}),
     "alternate_dimension": lambda document, segment: segment.update(alternate_dimension=[[1, 3]]),
     "switches.lazy_prefetch": lambda document, segment: segment.update(
         sharded="gradients", switches={"offload_optimizer": True, "partition_parameters": [[3, 8]], "lazy_prefetch": [[0, 8]]}),

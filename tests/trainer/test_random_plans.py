@@ -44,13 +44,16 @@ class RandomPlans(JobTest):
                 self.assertEqual(line["samples"], alone["samples"])
                 for what, tolerance in zip(("loss", "gradient_norm"), TOLERANCES[precision]):
                     self.assertLessEqual(abs(line[what] / alone[what] - 1), tolerance)
+                largest = max(map(abs, alone["gradients"]))
+                for operator, (one, other) in enumerate(zip(line["gradients"], alone["gradients"], strict=True)):
+                    self.assertLessEqual(abs(one - other), tolerance * largest, f"gradient of operator {operator}")
 
     def test_each_from_the_beginning(self):
         wanted = self.trained([SINGLE], 1, 3)
-        for world_size in (2, 4):
-            documents = self.drawn("start", world_size, PLANS)
+        for world_size in (2, 4, 8) if LONG else (2, 4):
+            documents = self.drawn("start", world_size, PLANS if world_size < 8 else PLANS // 3)
             recomputed = len(documents) if world_size == 4 else 0
-            documents += self.with_and_without_recompute(self.drawn("recompute", 4, 6)) if recomputed else []
+            documents += self.with_and_without_recompute(self.drawn("recompute", 4, 4)) if recomputed else []
             lines = self.trained(documents, world_size, 3)
             self.assertEqual(len(lines), 3 * len(documents))
             self.assert_like_one_process(lines, wanted, documents)
@@ -86,7 +89,10 @@ class RandomPlans(JobTest):
             {"operators": [0, 1], "dp": 2, "tp": 2, "sharded": "gradients"},
             {"operators": [1, 2], "dp": 4, "sharded": "parameters", "sharded_degree": 2, "recompute": [[1, 2]]},
             {"operators": [2, 8], "dp": 2, "tp": 2, "tp_consecutive": False}]}
-        counts = self.trained([plan([], 4) | {"stages": [stage]}], 4, 1, "--ranges")[-1]
+        parts = {"devices": [0, 1, 2, 3], "segments": [{"operators": [0, 8], "tp": 2, "cp": 2}]}
+        counts = self.trained([plan([], 4) | {"stages": [stage]},
+                               plan([], 12) | {"stages": [parts], "target_knobs": {"sequence_parallel": True}}],
+                              4, 1, "--ranges")[-1]
         model = config.from_document(tomllib.loads(STEADY))
         embedding, attention = (4 * holding.alone(operator_specs(model)[i], model, 2 if i == 0 else 1).count
                                 for i in (0, 1))
@@ -106,6 +112,15 @@ class RandomPlans(JobTest):
         }
         for name, count in wanted.items():
             self.assertGreaterEqual(counts.get(name, 0), count, f"{name} of {counts}")
+        part, keys = 12 * activation // 4, 12 * activation // 2  # Of the rank: a quarter of each of two, keys and values.
+        for name, count in {
+            f"comm/all_gather/2 {part}": 7 + 7 + 7,  # Inputs but tokens, once more backwards, and the gradients of results.
+            f"comm/reduce_scatter/2 {2 * part}": 7 + 7,  # Results but the loss, and the gradients of inputs.
+            f"comm/all_gather/2 {keys}": 3 + 3,
+            f"comm/reduce_scatter/2 {2 * keys}": 3,
+            f"comm/all_reduce/2 {4 * 32 * (16 + 3 * 3 + 3 * 3 + 2)}": 1,  # Positions, norms and biases.
+        }.items():
+            self.assertEqual(counts.get(name), count, f"{name} of {counts}")
 
 
 if __name__ == "__main__":

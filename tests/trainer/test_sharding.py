@@ -22,7 +22,11 @@ TENSOR = of_stages(4, segments([0, 1, 2, 3], (0, 3, {"dp": 2, "tp": 2, "sharded"
                                (3, 8, {"dp": 1, "tp": 4, "recompute": [[5, 7]]})))
 SHARDED = of_stages(4, segments([3, 1], (0, 5, {"dp": 2, "sharded": "parameters", "recompute": [[0, 2]]})),
                     segments([0, 2], (5, 8, {"tp": 2})))
-MIXED = of_stages(12, segments([1, 0, 3, 2], (0, 8, {"dp": 4, "sharded": "gradients", "sharded_degree": 2})))
+HYBRID = of_stages(12, segments([1, 0, 3, 2], (0, 8, {"dp": 4, "sharded": "gradients", "sharded_degree": 2})))
+SEQUENCES = {"target_knobs": {"sequence_parallel": True}, **of_stages(4, segments(
+    [0, 3, 1, 2], (0, 4, {"tp": 2, "cp": 2, "recompute": [[1, 3]]}), (4, 8, {"tp": 2, "cp": 2})))}
+ROUNDS = of_stages(2, *(segments(devices, (begin, begin + 2, {"dp": 2, "sharded": "parameters"})) for begin, devices in (
+    (0, [1, 3]), (2, [0, 2]), (4, [1, 3]), (6, [0, 2]))), kind="interleaved")
 
 
 class Sharding(JobTest):
@@ -32,10 +36,10 @@ class Sharding(JobTest):
         self.snapshots = os.path.join(self.folder, "snapshots")
 
     def test_any_plan_resumes_from_the_snapshot_of_any_other(self):
-        wanted = self.train(SINGLE, 1, 12)
+        wanted = self.train(SINGLE, 1, 15)
         found = {}
         steps = 0
-        for document, world_size in ((TENSOR, 4), (SHARDED, 4), (SINGLE, 1), (MIXED, 4)):
+        for document, world_size in ((TENSOR, 4), (SEQUENCES, 4), (ROUNDS, 4), (SINGLE, 1), (HYBRID, 4)):
             steps += 3
             run = self.start(document, world_size, steps, "--snapshots", self.snapshots, "--snapshot-every", "3").wait()
             self.assertEqual(set(run.codes), {0}, run.errors)
@@ -44,25 +48,26 @@ class Sharding(JobTest):
         self.assert_same_training(wanted, found)
 
     def test_live_changes_and_a_rank_lost_in_one(self):
-        wanted = self.train(SINGLE, 1, 45)
+        wanted = self.train(SINGLE, 1, 75)
         agent = FakeAgent(os.path.join(self.folder, "agent.sock"))
         self.addCleanup(agent.close)
         run = self.start(TENSOR, 4, 5000, "--snapshots", self.snapshots, environment={
-            "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_KILL": "2:40:moving"})
+            "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_KILL": "2:70:moving"})
         agent.wait_for_step(2)
         active = agent.change_plan(1, SHARDED, 4)
         self.assertEqual(len({message["step"] for _, message in active}), 1)
-        agent.change_plan(2, MIXED, 4)
-        agent.propose(3, TENSOR, 4)
-        agent.send({"type": "plan_commit", "epoch": 3, "step": 40})
+        for epoch, document in enumerate((SEQUENCES, HYBRID, ROUNDS), 2):
+            agent.change_plan(epoch, document, 4)
+        agent.propose(5, TENSOR, 4)
+        agent.send({"type": "plan_commit", "epoch": 5, "step": 70})
         run.wait()
         for rank in (0, 1, 3):
             self.assertEqual(run.codes[rank], 3)
             self.assertIn(f"rank {rank}: rank 2 is gone", run.errors[rank])
         before = run.log()
-        self.assertEqual({line["epoch"] for line in before.values()}, {0, 1, 2})
-        after = self.train(SHARDED, 4, 45, "--snapshots", self.snapshots)
-        self.assertEqual(min(after), 40, "the change's own snapshot is whole")
+        self.assertEqual({line["epoch"] for line in before.values()}, set(range(5)))
+        after = self.train(SEQUENCES, 4, 75, "--snapshots", self.snapshots)
+        self.assertEqual(min(after), 70, "the change's own snapshot is whole")
         self.assert_same_training(wanted, {**before, **after})
 
     def wide_model(self, vocabulary):

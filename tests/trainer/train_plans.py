@@ -12,6 +12,7 @@ import torch
 import harness  # Makes the trainer's modules importable.
 
 import config as model_config
+import intervals
 import plan as plans
 import process_groups
 import rank_process
@@ -21,7 +22,7 @@ from data import TokenStream
 from faults import NoFaults
 from holding import of_rank
 from memory import PeakMemory, release_unused, resident_bytes
-from model import operator_specs
+from model import operator_specs, parameter_count
 from operator_state import OperatorState, Recipe, initial
 from pipeline import Pipeline
 from plan_change import move_values, peak_of_move
@@ -124,10 +125,24 @@ class Plans:
             summary = self.control.summary
             print(json.dumps({"plan": number, "step": self.step, "loss": summary.loss,
                               "gradient_norm": summary.gradient_norm, "samples": summary.samples,
+                              "gradients": self.projected(states),
                               "wall_ns": wall, "allocated": sum(self.groups.gather_integers([allocated]), []),
                               "took": self.groups.gather_integers(self.took),
                               "held": self.groups.gather_integers(held() if self.options.held else [0])}), file=log)
             self.step += 1
+
+
+    def projected(self, states):
+        """Of each operator: the means of its gradients (Adam's first moments) in one random direction."""
+        shares = [0.0] * len(self.specs)
+        for state in states:
+            index, holding = state.spec.index, state.holding
+            direction = torch.randn(parameter_count(state.spec, self.config), generator=torch.Generator().manual_seed(index))
+            for own, element, length in intervals.common(holding.owned, holding.unique):
+                begin = intervals.cut(holding.unique, element, element + 1)[0][0]
+                moments = state.values.moments[0, own : own + length].cpu()
+                shares[index] += float(torch.dot(moments, direction[begin : begin + length]))
+        return [sum(column) for column in zip(*self.groups.gather_objects(shares))]
 
 
 def held():

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "schema/costs/sequence_sharing.hpp"
+
 namespace trimtab::agent {
 
 namespace {
@@ -44,7 +46,8 @@ Meaning operator_meaning(const RangeRecord& record, const FoldContext& context) 
     meaning.key.kind = backward ? CostKind::kOperatorBackward : CostKind::kOperatorForward;
     meaning.key.subject = known->second.cost_key;
     meaning.pass = true;
-    meaning.source.waiting = known->second.tp > 1;  // for the ranks that it adds up with
+    // For the ranks that it adds up with, or exchanges keys and values with.
+    meaning.source.waiting = known->second.tp > 1 || is_sharing_name(known->second.sharding);
   }
   meaning.key.dtype = context.dtype;
   meaning.key.tp = known->second.tp;
@@ -147,13 +150,14 @@ FoldContext fold_context(const Model& model, const Plan& plan, std::int32_t devi
   context.dtype = model.dtype;
   context.plan_hash = semantic_hash(plan);
   const auto add_segment = [&](const Segment& segment) {
+    const std::string shared = sharing_of(plan, segment);
     for (std::int32_t i = segment.operators.begin; i < segment.operators.end; ++i) {
       if (i < 0 || i >= static_cast<std::int32_t>(model.operators.size())) continue;
       const Operator& op = model.operators[static_cast<std::size_t>(i)];
       const bool alternate = std::ranges::any_of(segment.alternate_dimension, [&](Range r) { return r.contains(i); });
-      const std::string sharding = alternate && op.shardings.size() > 1 ? op.shardings[1] : "default";
+      const std::string whole = alternate && op.shardings.size() > 1 ? op.shardings[1] : "default";
       const bool recomputed = std::ranges::any_of(segment.recompute, [&](Range r) { return r.contains(i); });
-      context.operators[op.name] = {op.cost_key, segment.tp, sharding, recomputed};
+      context.operators[op.name] = {op.cost_key, segment.tp, shared.empty() ? whole : shared, recomputed};
     }
   };
   for (const Stage& stage : plan.stages) {

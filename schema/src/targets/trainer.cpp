@@ -80,22 +80,37 @@ void need_offload_beside_gradients(const PlanLayers& view, Complaints& complaint
   });
 }
 
-void check(const PlanLayers& view, Complaints& complaints) {
-  if (view.plan->schedule.kind == ScheduleKind::kInterleaved) {
-    complaints.push_back("schedule.kind: must be \"1f1b\" or \"gpipe\", found \"interleaved\"");
-  }
+// Where ranks share sequences, a part of one goes to the rank that wants that very part.
+void need_equal_sharing(const PlanLayers& view, Complaints& complaints) {
+  const bool parallel = flag_knob(view, kSequenceKnob, complaints);
+  const OperatorSetting& first = view.operators.front();
+  if (parallel && first.tp == 1) complaints.push_back("target_knobs.sequence_parallel: needs tp above 1");
+  if (!parallel && std::ranges::all_of(view.operators, [](const OperatorSetting& one) { return one.cp == 1; })) return;
   for (const OperatorSetting& one : view.operators) {
-    if (one.cp == 1) continue;
-    complaints.push_back(place_of(one) + ".cp: must be 1, found " + std::to_string(one.cp));
+    const char* const field = one.tp != first.tp    ? ".tp: must be the first segment's"
+                              : one.cp != first.cp  ? ".cp: must be the first segment's"
+                              : !one.tp_consecutive ? ".tp_consecutive: must be true"
+                                                    : nullptr;
+    if (field == nullptr) continue;
+    complaints.push_back(place_of(one) + field + " where ranks share sequences");
     break;
   }
+  need_no_switches(view, false, complaints);
+  if (view.plan->schedule.sub_batches > 1) {
+    complaints.push_back("schedule.sub_batches: must be 1 where ranks share sequences");
+  }
+}
+
+void check(const PlanLayers& view, Complaints& complaints) {
+  need_equal_rounds(view, complaints);
+  need_equal_sharing(view, complaints);
   need_even_split(view, complaints);
   need_no_alternate_dimension(view, complaints);
   need_hidden_recomputed(view, complaints);
   need_shared_gradients(view, complaints);
   need_offload_beside_gradients(view, complaints);
   need_lazy_partitioned(view, complaints);
-  need_known_knobs(view, {}, complaints);
+  need_known_knobs(view, {kSequenceKnob}, complaints);
 }
 
 ExportedPlan write(const PlanLayers& view) {
@@ -107,9 +122,11 @@ ExportedPlan write(const PlanLayers& view) {
 TargetEntry trainer_target() {
   TargetEntry entry;
   entry.name = "trainer";
-  entry.knobs = {{"all of plan.json",
-                  "plan.json itself, without cp, alternate_dimension and interleaving; lazy_prefetch where "
-                  "partition_parameters is"}};
+  entry.knobs = {
+      {"all of plan.json",
+       "plan.json itself, without alternate_dimension; lazy_prefetch where partition_parameters is; where ranks "
+       "share sequences one tp and cp in consecutive order, without switches and sub-batches"},
+      {"target_knobs.sequence_parallel", "plan.json itself"}};
   entry.limits.pipeline = true;
   entry.limits.tensor_parallel = entry.limits.sharded = entry.limits.recompute = Reach::kLayer;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients,

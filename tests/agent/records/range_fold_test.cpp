@@ -372,3 +372,33 @@ TEST_CASE("a rank's context holds the operators of its stages") {
   CHECK(agent::fold_context(model, plan, 0).operators.contains("embedding"));
   CHECK(agent::fold_context(model, plan, 5).operators.empty());
 }
+
+TEST_CASE("passes of ranks that share sequences are other costs than passes of whole ones") {
+  Model model;
+  model.operators.resize(2);
+  model.operators[0].name = "attention";
+  model.operators[1].name = "head";
+  Plan plan;
+  Segment whole;
+  whole.operators = {1, 2};
+  Segment shared;
+  shared.operators = {0, 1};
+  shared.cp = 2;
+  plan.stages = {{{0, 1}, {shared}}, {{2}, {whole}}};
+  CHECK(agent::fold_context(model, plan, 1).operators.at("attention").sharding == "context-2");
+  CHECK(agent::fold_context(model, plan, 2).operators.at("head").sharding == "default");
+  plan.target_knobs["sequence_parallel"] = "true";
+  CHECK(agent::fold_context(model, plan, 1).operators.at("attention").sharding == "context-2");
+  plan.stages[0].segments[0].tp = 2;
+  CHECK(agent::fold_context(model, plan, 1).operators.at("attention").sharding == "sequence-context-2");
+
+  FoldContext context;
+  context.operators["attention"] = {"attention-key", 1, "context-2"};
+  Fold fold;
+  fold.fold.set_context(0, context);
+  fold.fold.add(range("op/attention/forward", 4));
+  const auto costs = fold.fold.take(true);
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].key.sharding == "context-2");
+  CHECK(costs[0].source.waiting);
+}

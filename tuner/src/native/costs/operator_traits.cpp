@@ -2,28 +2,7 @@
 
 #include <algorithm>
 
-#include "base/check.hpp"
-
 namespace trimtab::tuner {
-namespace {
-
-constexpr std::string_view kSequence = "sequence";
-constexpr std::string_view kContext = "context-";
-
-}  // namespace
-
-std::string sharing_name(std::int32_t cp, bool sequence) {
-  TRIMTAB_ASSERT(cp > 1 || sequence, "whole sequences have no such costs");
-  const std::string context = cp > 1 ? std::string(kContext) + std::to_string(cp) : "";
-  if (!sequence) return context;
-  return std::string(kSequence) + (context.empty() ? "" : "-" + context);
-}
-
-bool is_sharing_name(std::string_view sharding) {
-  if (sharding.starts_with(kContext)) return true;
-  return sharding == kSequence || sharding.starts_with(std::string(kSequence) + "-" + std::string(kContext));
-}
-
 Bytes key_value_bytes(const Operator& op) {
   if (op.key_value_bytes) return *op.key_value_bytes;
   return op.kind == "attention" ? 2 * op.output_bytes : 0;

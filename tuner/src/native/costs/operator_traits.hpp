@@ -1,8 +1,8 @@
 #pragma once
 
-// What a model document says of an operator, or its kind where the document is silent; and what costs of ranks that
-// share a sequence are called. Pure.
+// What a model document says of an operator, or its kind where the document is silent. Pure.
 
+#include "schema/costs/sequence_sharing.hpp"
 #include "schema/model.hpp"
 
 namespace trimtab::tuner {
@@ -18,11 +18,5 @@ namespace trimtab::tuner {
 [[nodiscard]] Bytes replicated_activation_bytes(const Operator& op);
 // Whether some operator has any: what no operator exchanges, no context parallelism is made from.
 [[nodiscard]] bool knows_keys_and_values(const Model& model);
-
-// The `sharding` of costs of operators whose sequence `cp` context-parallel ranks share, its tensor-parallel ranks too
-// where `sequence` says so. REQUIRES: cp > 1 or sequence.
-[[nodiscard]] std::string sharing_name(std::int32_t cp, bool sequence);
-// Whether costs of this `sharding` are of such operators.
-[[nodiscard]] bool is_sharing_name(std::string_view sharding);
 
 }  // namespace trimtab::tuner
