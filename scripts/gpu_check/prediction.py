@@ -16,7 +16,7 @@ from .report import AIMS
 from .sections import Failed
 
 STEPS = 100_000  # More than a plan is measured for: its job is stopped then.
-SHARES_S = 5  # How long a device's shares are waited for.
+SHARES_S = 3  # How long a device's shares are waited for.
 BATCH = 32  # Of the reference trainer: microbatches of 1 to 32.
 MICROBATCHES = (1, 2, 4, 8, 16, 32)
 TOGETHER = (1, 4, 16)  # Of two ranks.
