@@ -17,6 +17,7 @@ from liveness import Liveness
 from memory import is_out_of_memory, keep_freed_memory, lift_allocation_limit
 from process_groups import ProcessGroups, open_store, own_address_towards
 
+SHARED = "cuda:0"  # The first GPU, whoever has it too: NCCL takes that where each rank has an NCCL_HOSTID of its own.
 VERDICT_S = 3.0  # How long a failed collective waits to learn which rank was the cause.
 
 
@@ -29,16 +30,18 @@ def add_arguments(parser, environment=os.environ):
     parser.add_argument("--timeout", type=int, default=120, metavar="SECONDS", help="longest wait for a peer")
     parser.add_argument("--pin", choices=("auto", "off"), default="auto",
                         help="on CPUs: one core a rank where there are enough")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto",
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda", SHARED), default="auto",
                         help="auto: the GPU of this rank's place where PyTorch sees one")
 
 
 def device_of(choice, local_rank):
-    """This rank's device: on GPUs the one of its place on the machine, for two ranks of one GPU cannot use NCCL."""
+    """This rank's device: on GPUs the one of its place on the machine, for two ranks of one GPU can hardly use NCCL."""
     if choice == "cpu" or (choice == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise BadInput("--device cuda: PyTorch sees no GPU on this machine")
+        raise BadInput(f"--device {choice}: PyTorch sees no GPU on this machine")
+    if choice == SHARED:
+        return torch.device(SHARED)
     if local_rank >= torch.cuda.device_count():
         raise BadInput(f"local rank {local_rank} needs a GPU of its own, PyTorch sees {torch.cuda.device_count()}; "
                        "start fewer ranks, or give --device cpu")

@@ -2,9 +2,8 @@
 
 BARE, BARE_AGAIN = "bare", "bare again"
 LEAST_PAIRS = 10
-EVERYTHING, GUARDED = "full + KernelCh", "guarded"
+GUARDED = "guarded"
 LIMIT = 0.005  # What the guarded arm may cost: the default budget.
-FULL_LIMIT = 0.01  # What everything, held back by nothing, may cost a step whose device always has work.
 
 
 def _injected(library, *, ranges=True, nccl=False, **more):
@@ -24,8 +23,8 @@ ARMS = {
     "injected idle": (lambda library: _injected(library, TRIMTAB_CUPTI="0"), "loaded, ranges only, CUPTI off"),
     "kernels only": (lambda library: _injected(library, ranges=False, **_UNHELD), "kernels and copies, no ranges"),
     "full": (lambda library: _injected(library, TRIMTAB_GRAPHS="nodes", **_UNHELD), "and ranges, kernels inside graphs"),
-    EVERYTHING: (lambda library: _injected(library, nccl=True, TRIMTAB_GRAPHS="nodes", TRIMTAB_NCCL_DETAIL="full",
-                                                **_UNHELD), "and NCCL's profiler plugin"),
+    "full + KernelCh": (lambda library: _injected(library, nccl=True, TRIMTAB_GRAPHS="nodes", TRIMTAB_NCCL_DETAIL="full",
+                                                       **_UNHELD), "and NCCL's profiler plugin"),
     GUARDED: (lambda library: _injected(library, nccl=True), "everything, held to the default budget"),
     BARE_AGAIN: (lambda library: {}, "no injection: the noise floor"),
 }
@@ -35,6 +34,12 @@ def environment(arm, library, socket):
     """What the arm adds to the environment; nothing else of Trimtab may be in it."""
     added = ARMS[arm][0](library)
     return {**added, "TRIMTAB_SOCKET": str(socket)} if added else {}
+
+
+def plugin(library, socket):
+    """NCCL's profiler plugin alone, as ranks have it that an agent starts."""
+    return {**_injected(library, ranges=False, nccl=True, TRIMTAB_CUPTI="0", TRIMTAB_NCCL_DETAIL="sampled"),
+            "TRIMTAB_SOCKET": str(socket)}
 
 
 def cleared(inherited):

@@ -77,9 +77,10 @@ def profiler(trainer, installation, inherited, budget):
         trainer.start({**arms.cleared(inherited), **added, "TRIMTAB_RING_SLOTS": str(1 << 20)}, "profiled", settings)
         with contextlib.closing(taken(listener, trainer, budget)) as ring:
             beside = trainer.finish(budget)
-            kernels, windows = ring.records(taken_ring.KERNEL), ring.records(taken_ring.WINDOW)
+            records = ring.drained(taken_ring.KERNEL, taken_ring.WINDOW)
     finally:
         listener.close()
+    kernels, windows = ([one for one in records if one[0] == kind] for kind in (taken_ring.KERNEL, taken_ring.WINDOW))
     return told_of_both(bare, beside, kernels, windows)
 
 

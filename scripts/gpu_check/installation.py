@@ -78,7 +78,7 @@ class Installation:
             self._start(started, "trimtab-coordinator", "--listen", "127.0.0.1:0", "--state", state / "coordinator",
                         "--port-file", port_file)
             port = _wait_for(lambda: port_file.exists() and port_file.read_text().strip(), "the coordinator")
-            metrics = _free_port()
+            metrics = free_port()
             ring_socket = state / "agent.sock"
             self._start(started, "trimtab-agent", "--coordinator", f"127.0.0.1:{port}", "--state", state / "agent",
                         "--node", "gpu-check", "--socket", ring_socket, "--devices", "1", "--metrics-port", metrics,
@@ -140,7 +140,7 @@ def grown(before, after, name):
     return round(after[name] - before.get(name, 0.0))
 
 
-def _free_port():
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
 

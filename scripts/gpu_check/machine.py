@@ -31,11 +31,25 @@ def with_this_python(environment, executable=sys.executable):
     return {**environment, "PATH": os.pathsep.join((str(folder), environment.get("PATH", os.defpath)))}
 
 
-def pytorch_version():
+def with_packages(environment, folder):
+    """The environment in which Python finds what was brought in this folder, if it is there."""
+    if not pathlib.Path(folder).is_dir():
+        return environment
+    paths = [str(folder), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def pytorch_version(environment=None):
     """Of the PyTorch that this Python has; None where it has none."""
     done = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
-                          check=False)
+                          check=False, env=environment)
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def has_package(name, environment):
+    """Whether this Python finds it; nothing of it is run."""
+    asks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
+    return subprocess.run([sys.executable, "-c", asks], check=False, env=environment).returncode == 0
 
 
 def libcupti(nvcc=None, python_path=None):

@@ -10,20 +10,17 @@ from .sections import Failed
 CHAIN_WORDS = ("chain", "--kernel-us", "5,20,100", "--kernels", "100", "--steps", "25", "--graph")
 # A run ends before the budget would hold anything back: what full collecting costs is what it shows.
 CHAIN_ARMS = tuple(name for name in arms.ARMS if name != arms.GUARDED)
-# Of the shortest kernels, for twenty seconds: the first ones are those that the budget has saved up for.
+# Of the shortest kernels, for twenty seconds.
 BUDGET_WORDS = ("chain", "--kernel-us", "5", "--kernels", "100", "--steps", "32000")
 SETTLED = 0.3  # Of the steps, from which on the budget is judged.
-# A run takes seconds, which the budget has saved up for: what it shows is full collecting. First the arm that is judged.
-TRAINING_ARMS = (arms.BARE, arms.EVERYTHING, arms.BARE_AGAIN)
-MORE_ROUNDS = 5  # Of all arms, where the budget has room for them.
 ROUNDS = arms.LEAST_PAIRS + 2  # Of chains the first does not count, and one may be lost.
 MEASURES = {"median": statistics.median, "p99": lambda values: percentile(values, 0.99)}
 
 
-def collect(names, run_arm, budget, rounds=ROUNDS, discarded=1, longest=0.0):
+def collect(names, run_arm, budget, rounds=ROUNDS, discarded=1):
     """[{arm: what run_arm(arm) gave}] of whole rounds, less those discarded; stops when another, which takes as many
     seconds as the longest, would not fit."""
-    kept = []
+    kept, longest = [], 0.0
     for number in range(rounds + discarded):
         before = budget.left()
         if before <= longest * 1.1:
@@ -51,26 +48,6 @@ def compare(rounds, names, values_of):
                 ratios = paired(rounds, arm, (arms.BARE, arms.BARE_AGAIN), measure)
             table[arm][name] = median_ratio(ratios).document()
     return table
-
-
-def verdict(workloads):
-    """Where everything may cost more than its limit, or where there are too few pairs to say."""
-    problems = []
-    for workload, table in workloads.items():
-        judged = table["step"][arms.EVERYTHING]["median"]
-        if judged["pairs"] < arms.LEAST_PAIRS:
-            problems.append(f"{workload}: {judged['pairs']} pairs, {arms.LEAST_PAIRS} are needed")
-        elif judged["high"] - 1 > arms.FULL_LIMIT:
-            problems.append(f"{workload}: up to {100 * (judged['high'] - 1):.2f} % of the step, "
-                            f"{100 * arms.FULL_LIMIT:.1f} % are allowed")
-    return problems
-
-
-def finish(result):
-    problems = verdict(result["workloads"])
-    if problems:
-        raise Failed("; ".join(problems), result)
-    return result
 
 
 def chain(installation, daemons, inherited, budget):
@@ -166,30 +143,3 @@ def medians(rounds, arm, workload):
 def dropped(daemons):
     return {name: value for name, value in daemons.metrics().items()
             if any(word in name for word in ("dropped", "skipped", "malformed", "incomplete"))}
-
-
-def training(trainer, installation, daemons, inherited, budget):
-    """A PyTorch training step. `trainer` runs it in a process of its own (torch_programs.py). The arm that is judged
-    comes first; the others have what is left of the budget, and few pairs."""
-    longest = 0.0
-
-    def run_arm(arm):
-        nonlocal longest
-        before = budget.left()
-        environment = {**arms.cleared(inherited), **arms.environment(arm, installation.library, daemons.socket)}
-        result = trainer.run(environment, {"steps": 15}, budget)
-        longest = max(longest, before - budget.left())
-        return result
-
-    rounds = collect(TRAINING_ARMS, run_arm, budget, discarded=0)
-    if not rounds:
-        raise Failed("no whole round fitted into the budget")
-    names = CHAIN_ARMS
-    more = collect(names, run_arm, budget, rounds=MORE_ROUNDS, discarded=0, longest=longest * len(names))
-    others = compare(more, names, lambda run: run["step_ns"]) if more else {}
-    judged = compare(rounds, TRAINING_ARMS, lambda run: run["step_ns"])
-    workload = {"step": {arm: judged.get(arm) or others[arm] for arm in names if arm in judged or arm in others},
-                "medians": {arm: {"step_ns": statistics.median(statistics.median(runs[arm]["step_ns"])
-                                                               for runs in rounds + more if arm in runs)}
-                            for arm in names if more or arm in TRAINING_ARMS}}
-    return finish({"workloads": {"training step": workload}, "agent": dropped(daemons)})

@@ -9,7 +9,7 @@ RESAMPLES = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """The median of paired ratios with its 95 % bootstrap interval."""
+    """What pairs say together, with its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -27,14 +27,19 @@ def percentile(values, share):
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def median_ratio(ratios, seed=1):
-    """A Ratio of the values given; raises ValueError where there are none."""
-    if not ratios:
+def ratio_of(pairs, together, seed=1):
+    """The Ratio that together(pairs) is; raises ValueError where there are none."""
+    if not pairs:
         raise ValueError("no pairs")
     generator = random.Random(seed)
-    medians = sorted(statistics.median(generator.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    values = sorted(together(generator.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     edge = RESAMPLES // 40
-    return Ratio(statistics.median(ratios), medians[edge], medians[-1 - edge], len(ratios))
+    return Ratio(together(pairs), values[edge], values[-1 - edge], len(pairs))
+
+
+def median_ratio(ratios):
+    """The median of paired ratios."""
+    return ratio_of(ratios, statistics.median)
 
 
 def paired(rounds, arm, baselines, measure):

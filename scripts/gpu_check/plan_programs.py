@@ -49,14 +49,15 @@ def loss_of(model, part):
 
 
 def join(settings):
-    """The process group, and this rank's device: ranks of this check share the first GPU."""
-    on_gpu = settings["device"] == "cuda"
-    if on_gpu:
+    """The process group of the settings' rank and world size, and this rank's device: ranks of this check share the first
+    GPU."""
+    device, size = settings.get("device", "cuda"), settings.get("world_size", 1)
+    if device == "cuda":
         torch.cuda.set_device(0)
-    size = settings["world_size"]
-    store = torch.distributed.FileStore(settings["store"], size)
-    torch.distributed.init_process_group("nccl" if on_gpu else "gloo", store=store, rank=settings["rank"], world_size=size)
-    return torch.device(settings["device"])
+    store = torch.distributed.FileStore(settings["store"], size) if size > 1 else torch.distributed.HashStore()
+    torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=settings.get("rank", 0),
+                                         world_size=size)
+    return torch.device(device)
 
 
 def seeded_model(device):

@@ -1,4 +1,5 @@
 """The results as one JSON document and as a table for people. Pure."""
+AIMS = {"before": 0.08, "after": 0.04}  # Mean errors of predictions.
 
 
 def percent(ratio):
@@ -12,10 +13,10 @@ def table(document, every=()):
     if device:
         lines.append(f"{device.get('device')}, driver {device.get('driver')}, {device.get('multiprocessors')} "
                      f"multiprocessors; PyTorch {document.get('pytorch') or 'not found'}")
-    lines += ["", f"{'section':<20}{'status':<9}{'seconds':>8}{'budget':>8}  "]
+    lines += ["", f"{'section':<20}{'status':<10}{'seconds':>8}{'budget':>8}  "]
     for section in document["sections"]:
         reason = f"  {section['reason']}" if section.get("reason") else ""
-        lines.append(f"{section['section']:<20}{section['status']:<9}{section['seconds']:>8}{section['budget_s']:>8}{reason}")
+        lines.append(f"{section['section']:<20}{section['status']:<10}{section['seconds']:>8}{section['budget_s']:>8}{reason}")
     present = {section["section"] for section in document["sections"]}
     lines += [f"{name:<20}not run" for name in every if name not in present]
     for section in document["sections"]:
@@ -30,6 +31,12 @@ def details(section):
     if "rows" in result:
         return ["", "overlap.txt has the table of slowdowns; not measured here: " + ", ".join(result.get(
             "not_measured_here", []))]
+    if "costs" in result:
+        return costs(section["section"], result)
+    if "predictions" in result:
+        return predictions(section["section"], result)
+    if "nsys" in result:
+        return nsys(result["nsys"])
     if "events_on_device" in result:
         return profiler(result)
     if "quiet_step_ns" in result:
@@ -45,6 +52,38 @@ def details(section):
         return ["", f"tune: {speedup['ratio']:.3f} times as fast as the initial plan "
                     f"[{speedup['low']:.3f}, {speedup['high']:.3f}]"]
     return []
+
+
+def costs(name, result):
+    """What collecting takes of the time, beside its limit. The 99th percentiles are told and not judged."""
+    lines = ["", f"{name}: of the time, {100 * result['limit']:.1f} % are allowed [95 %]"]
+    for what, one in result["costs"].items():
+        share = one["share"]
+        line = (f"  {what:<18}{100 * share['value']:+.2f} % [{100 * share['low']:+.2f}, {100 * share['high']:+.2f}]  "
+                f"{share['pairs']} pairs; {one['steps']} of {one['quiet_step_ns'] / 1e6:.2f} ms")
+        tails = one.get("p99_ns")
+        lines.append(line + (f", {one['recorded_steps']} recorded; p99 {tails['recorded'] / 1e6:.2f} ms recorded, "
+                             f"{tails['quiet'] / 1e6:.2f} ms not" if tails else ""))
+    return lines
+
+
+def predictions(name, result):
+    lines = ["", f"{name}: {result['launch_costs']} costs are of launches"]
+    for kind, one in result["predictions"].items():
+        errors = one["errors"]
+        lines.append(f"  {kind}: {100 * errors['before']:.1f} % off, {100 * errors['after']:.1f} % after calibration by all others "
+                     f"({100 * AIMS['before']:.0f} and {100 * AIMS['after']:.0f} are the aims)")
+        for row in one["rows"]:
+            shares = ", ".join(f"{part} {100 * share:.0f} %" for part, share in row["shares"].items() if share >= 0.005)
+            lines.append(f"    {row['plan']:<22}measured {row['measured_ms']:.1f} ms, predicted {row['before_ms']:.1f}, "
+                         f"after {row['after_ms']:.1f}; {shares or 'shares are not known'}")
+    return lines
+
+
+def nsys(counts):
+    ours = counts["trimtab"]
+    return ["", f"nsys: {counts['launches']} kernels; nsys alone saw {counts['alone']}, beside Trimtab {counts['beside']}; Trimtab "
+            f"recorded {ours['kernels']}, CUPTI's state {ours['state']}, not recorded: {', '.join(ours['windows']) or 'nothing'}"]
 
 
 def profiler(result):

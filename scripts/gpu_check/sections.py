@@ -2,7 +2,7 @@
 import time
 import traceback
 
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+PASSED, FAILED, SKIPPED, NOT_SHOWN = "passed", "failed", "skipped", "not shown"
 
 
 class Failed(Exception):
@@ -11,6 +11,10 @@ class Failed(Exception):
     def __init__(self, reason, result=None):
         super().__init__(reason)
         self.result = result or {}
+
+
+class NotShown(Failed):
+    """Nothing is wrong, but what was measured is too unsure to say that all is right."""
 
 
 class Skipped(Exception):
@@ -39,7 +43,7 @@ def run(name, budget_s, work, clock=time.monotonic):
     except Skipped as reason:
         document.update(status=SKIPPED, reason=str(reason), result={})
     except Failed as reason:
-        document.update(status=FAILED, reason=str(reason), result=reason.result)
+        document.update(status=NOT_SHOWN if isinstance(reason, NotShown) else FAILED, reason=str(reason), result=reason.result)
     except Exception as error:  # Whatever it is, the other sections are still worth running.
         where = traceback.extract_tb(error.__traceback__)[-1]
         document.update(status=FAILED, result={},

@@ -13,7 +13,8 @@ import time
 import torch
 from torch import nn
 
-from plan_programs import planned
+from plan_programs import join, planned
+from step_programs import llama, loops, megatron, touched
 
 
 class Block(nn.Module):
@@ -27,10 +28,9 @@ class Block(nn.Module):
 
 
 class Training:
-    """A transformer in bfloat16 with Adam; gradients pass through a one-rank NCCL all-reduce. As it is the device always
-    has work: with small matrices the host's pace would be timed, and that of a virtual machine swings by a tenth."""
+    """A transformer in bfloat16 with Adam; gradients pass through a one-rank NCCL all-reduce."""
 
-    def __init__(self, width=2048, layers=4, batch=16, sequence=1024):
+    def __init__(self, width=1024, layers=2, batch=8, sequence=512):
         torch.manual_seed(1)
         self.model = nn.Sequential(*(Block(width) for _ in range(layers))).cuda()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
@@ -48,36 +48,16 @@ class Training:
             self.optimizer.zero_grad(set_to_none=True)
 
     def timed_step(self):
-        begin = time.perf_counter_ns()
         with torch.cuda.nvtx.range("step"):
             self.step()
             torch.cuda.synchronize()
-        return time.perf_counter_ns() - begin
-
-
-def join(settings):
-    """The NCCL group of the settings' rank and world size, on the first GPU."""
-    torch.cuda.set_device(0)
-    size = settings.get("world_size", 1)
-    store = torch.distributed.FileStore(settings["store"], size) if size > 1 else torch.distributed.HashStore()
-    torch.distributed.init_process_group("nccl", store=store, rank=settings.get("rank", 0), world_size=size)
-
-
-def training(settings):
-    join(settings)
-    work = Training()
-    for _ in range(5):
-        work.timed_step()
-    steps = [work.timed_step() for _ in range(settings["steps"])]
-    torch.distributed.destroy_process_group()
-    return {"step_ns": steps, "device_bytes": torch.cuda.max_memory_reserved()}
 
 
 def profiled(settings):
     """Steps, then torch.profiler's, again and again, and steps at the end: how many events on the device each of the
     traces has, and when steps were taken without it."""
     join(settings)
-    work = Training(width=1024, layers=2, batch=8, sequence=512)
+    work = Training()
     quiet, events = [steps_for(work, settings["seconds"])], []
     for _ in range(settings["traces"]):
         activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -114,7 +94,7 @@ def collectives(settings):
     return {"wrong_elements": wrong, "collectives": settings["count"]}
 
 
-PROGRAMS = {"training": training, "profiled": profiled, "collectives": collectives, "planned": planned}
+PROGRAMS = {one.__name__: one for one in (profiled, collectives, planned, llama, loops, megatron, touched)}
 
 
 def in_child(request, out):
@@ -149,4 +129,9 @@ def serve():
 
 
 if __name__ == "__main__":
-    serve()
+    # With a request as argument: that alone, in this process, for a tool that watches the processes that it starts itself.
+    if len(sys.argv) > 1:
+        asked = json.loads(sys.argv[1])
+        print(json.dumps(PROGRAMS[asked["program"]](asked["settings"])))
+    else:
+        serve()

@@ -47,7 +47,11 @@ class Trainer:
             raise Failed(f"the process ended with {answer['ended']} (negative: a signal); see {self._errors.name}")
         return answer["result"]
 
-    def run(self, environment, settings, budget, program="training"):
+    def answered(self, seconds):
+        """Whether the run that was begun has told something, within so many seconds: finish() will not wait for long."""
+        return bool(self._unread) or bool(select.select([self._process.stdout], [], [], seconds)[0])
+
+    def run(self, environment, settings, budget, program):
         self.start(environment, program, settings)
         return self.finish(budget)
 

@@ -76,6 +76,46 @@ TEST_CASE("search and evaluate agree on the best plan, and it is no worse than a
   CHECK(prediction["iteration_ms"].get<double>() <= plain["iteration_ms"].get<double>() + 1e-9);
 }
 
+TEST_CASE("steps measured under other plans correct what is predicted of a plan") {
+  const Scene scene;
+  const auto plan_of = [&](int microbatch) {
+    json plan = json::parse(to_json(even_pipeline()));
+    plan["microbatch"] = microbatch;
+    return plan;
+  };
+  const auto predicted = [&](int microbatch, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"evaluate", "--plan", scene.scratch.file("one.json", plan_of(microbatch).dump()),
+                                   "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = trimtab_program(scene.with(words));
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return json::parse(outcome.out)["iteration_ms"].get<double>();
+  };
+  std::string lines;
+  for (const int microbatch : {1, 2, 4}) {
+    lines += json{{"plan", plan_of(microbatch)}, {"step_s", 1.3e-3 * predicted(microbatch, {})}}.dump() + "\n";
+  }
+  const double before = predicted(8, {});
+  const double after = predicted(8, {"--measured", scene.scratch.file("measured", lines)});
+  CHECK(after > 1.2 * before);
+  CHECK(after < 1.4 * before);
+  const auto refuses = [&](const std::string& text, const std::string& why, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"evaluate", "--plan", scene.plan, "--measured", scene.scratch.file("bad", text)};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = trimtab_program(scene.with(words));
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err.find(why) != std::string::npos);
+  };
+  refuses(lines + "{\"step_s\": 1}\n", "bad:4");
+  refuses(json{{"plan", plan_of(1)}, {"step_s", 0}}.dump(), "step_s");
+  refuses(json{{"plan", plan_of(3)}, {"step_s", 1}}.dump(), "breaks");
+  refuses("\n", "found none");
+  refuses(lines, "give one of them", {"--calibration", "job"});
+  refuses(lines, "native", {"--cost-model", "aceso"});
+}
+
 TEST_CASE("the same seed and budget give the same plans") {
   const Scene scene;
   json first = json::parse(trimtab_program(search_arguments(scene)).out);

@@ -24,11 +24,11 @@ struct SimulatedLaunches {
   double collectives_cost = 0;     // of the time, whatever is recorded of kernels unless nothing is
   std::uint64_t drops_a_tick = 0;  // while recording
   double share = 0.005;
+  double base_us = 1;  // of a launch, by the settings' constants: kernel_cost_ns, or graph_cost_ns
   std::uint64_t seed = 1;
 
   static constexpr double kTick = 0.001;
   static constexpr std::uint64_t kTickNs = 1'000'000;
-  static constexpr double kBaseUs = 1;             // the settings' constant
   static constexpr std::uint64_t kBuffer = 6'000;  // records
   static constexpr std::uint64_t kFlushNs = 1'000'000'000;
   static constexpr std::uint64_t kTurnCostNs = 15'000;
@@ -104,7 +104,7 @@ struct SimulatedLaunches {
   }
 
   void hand_over(double records) {
-    const double base = records * kBaseUs * 1e3;
+    const double base = records * base_us * 1e3;
     state.kernels += static_cast<std::uint64_t>(records);
     state.base_ns += static_cast<std::uint64_t>(base);
     state.cost_ns += static_cast<std::uint64_t>(base * factor_);

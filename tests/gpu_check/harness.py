@@ -1,4 +1,6 @@
 """Where the parts of scripts/gpu-check are."""
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import sys
@@ -8,6 +10,13 @@ sys.path.insert(0, str(ROOT / "scripts"))
 BIN = pathlib.Path(os.environ.get("TRIMTAB_TEST_BIN", ROOT / "build/release/bin"))
 LIB = pathlib.Path(os.environ.get("TRIMTAB_TEST_LIB", ROOT / "build/release/lib"))
 SCRIPT = ROOT / "scripts" / "gpu-check"
+
+
+def load_script():
+    loader = importlib.machinery.SourceFileLoader("gpu_check_script", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
 
 
 class ManualClock:

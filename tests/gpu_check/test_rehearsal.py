@@ -1,6 +1,4 @@
 """The whole check with a program in the place of trimtab-gpu-bench: made-up timings, real daemons."""
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -8,7 +6,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from harness import BIN, LIB, SCRIPT
+from harness import BIN, LIB, load_script
 
 from gpu_check import arms
 
@@ -34,13 +32,6 @@ for graph in (False, True):
 """
 
 
-def load_script():
-    loader = importlib.machinery.SourceFileLoader("gpu_check_script", str(SCRIPT))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
 class Rehearsal(unittest.TestCase):
     def setUp(self):
         if not (BIN / "trimtab-agent").exists():
@@ -57,9 +48,9 @@ class Rehearsal(unittest.TestCase):
         self.script = load_script()
         self.build = build
 
-    def check(self, *words):
+    def check(self, *words, pytorch=None):
         options = self.script.arguments(["--out", str(self.folder / "out"), "--programs", str(BIN), *words])
-        with mock.patch.object(self.script.machine, "pytorch_version", lambda: None):
+        with mock.patch.object(self.script.machine, "pytorch_version", lambda environment: pytorch):
             check = self.script.Check(options, tempfile.mkdtemp(dir=self.folder))
         check._installation._build = self.build
         check._installation.build = lambda budget: check._installation.assemble()
@@ -73,7 +64,7 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual(by_name["device"]["status"], "passed")
         self.assertEqual(by_name["records"]["status"], "failed", "the made-up program published nothing")
         self.assertEqual(by_name["profiler"]["status"], "skipped")
-        self.assertIn("no PyTorch", by_name["profiler"]["reason"])
+        self.assertIn("has no torch: bring its wheels", by_name["profiler"]["reason"])
         self.assertEqual(by_name["overhead-chain"]["status"], "passed", by_name["overhead-chain"].get("reason"))
         step = by_name["overhead-chain"]["result"]["workloads"]["5 us kernels"]["step"]
         self.assertAlmostEqual(step["full"]["median"]["value"], 1.001, delta=0.0005)
@@ -98,6 +89,25 @@ class Rehearsal(unittest.TestCase):
             self.assertIn("driver version is insufficient", by_name[name]["reason"])
         table = (self.folder / "out" / "gpu-check.txt").read_text()
         self.assertIn("driver version is insufficient", table)
+
+    def test_what_is_missing_is_named_and_the_rest_is_run(self):
+        script, ran = self.script, {}
+
+        def told(name):
+            return lambda *given, **named: ran.setdefault(name, (given, named)) and {}
+        nowhere = str(self.folder / "nowhere")
+        with (mock.patch.object(script, "Trainer"), mock.patch.object(script.machine, "has_package", lambda name, environment: False),
+              mock.patch.object(script.prediction, "reference", told("reference")),
+              mock.patch.object(script.step_overhead, "collectives", told("collectives"))):
+            passed, by_name = self.check("--sections", "overhead-eager,overhead-first,overhead-megatron,overhead-nccl,prediction-two,"
+                                         "prediction-megatron", "--megatron", nowhere, pytorch="2.0")
+        self.assertTrue(passed, by_name)
+        for name, missing in {"overhead-eager": "has no transformers: bring its wheels", "overhead-first": "has no transformers",
+                              "overhead-megatron": f"no Megatron-LM in {nowhere}: bring", "prediction-megatron": "(--megatron)"}.items():
+            self.assertEqual(by_name[name]["status"], "skipped", name)
+            self.assertIn(missing, by_name[name]["reason"])
+        self.assertEqual(ran["reference"][1], {"ranks": 2})
+        self.assertEqual(len(ran["collectives"][0][0]), 2, "two ranks")
 
     def test_without_the_programs_nothing_else_is_tried(self):
         os.unlink(self.bench)

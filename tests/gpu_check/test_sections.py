@@ -9,11 +9,11 @@ import time
 import unittest
 from unittest import mock
 
-from harness import BIN, LIB, SCRIPT, ManualClock
+from harness import BIN, LIB, SCRIPT, ManualClock, load_script
 
 from gpu_check import arms, checks, child, machine, sections
 from gpu_check.installation import Daemons, Installation, grown, sums
-from gpu_check.sections import Budget, Failed, Skipped
+from gpu_check.sections import Budget, Failed, NotShown, Skipped
 from gpu_check.trainer import Trainer
 
 
@@ -33,8 +33,12 @@ class Running(unittest.TestCase):
 
         def breaks(budget):
             return {}["missing"]
-        documents = [sections.run(work.__name__, 10, work, clock) for work in (passes, fails, skips, breaks)]
-        self.assertEqual([one["status"] for one in documents], ["passed", "failed", "skipped", "failed"])
+
+        def unsure(budget):
+            raise NotShown("too wide", {"seen": 3})
+        documents = [sections.run(work.__name__, 10, work, clock) for work in (passes, fails, skips, breaks, unsure)]
+        self.assertEqual([one["status"] for one in documents], ["passed", "failed", "skipped", "failed", "not shown"])
+        self.assertEqual(documents[4]["result"], {"seen": 3})
         self.assertEqual(documents[0]["seconds"], 3)
         self.assertEqual(documents[0]["result"], {"figure": 1})
         self.assertEqual(documents[1]["result"], {"seen": 2})
@@ -167,9 +171,9 @@ class Pytorch(unittest.TestCase):
             try:
                 for _ in range(2):
                     with self.assertRaisesRegex(Failed, "Error|RuntimeError"):
-                        trainer.run(dict(os.environ), {"steps": 1}, Budget(60))
+                        trainer.run(dict(os.environ), {}, Budget(60), "profiled")
                 with self.assertRaisesRegex(Failed, "within the budget"):
-                    trainer.run(dict(os.environ), {"steps": 1}, Budget(0))
+                    trainer.run(dict(os.environ), {}, Budget(0), "profiled")
                 with self.assertRaisesRegex(Failed, "KeyError: 'teleport'"):
                     trainer.run(dict(os.environ), {}, Budget(60), "teleport")
             finally:
@@ -177,9 +181,62 @@ class Pytorch(unittest.TestCase):
             with self.assertRaisesRegex(Failed, "is gone"):
                 trainer = Trainer({**os.environ, "PYTHONHOME": "/nowhere"}, log)
                 try:
-                    trainer.run({}, {}, Budget(30))
+                    trainer.run({}, {}, Budget(30), "profiled")
                 finally:
                     trainer.close()
+
+
+# Of Megatron-LM what the program touches: a loop around the train_step of a module.
+TRAIN_STEP = "def train_step(*arguments, **named):\n    return 1\n"
+PRETRAIN = """
+import sys
+from megatron.training import training
+assert sys.argv[1:] == ["--micro-batch-size", "1"]
+while True:
+    training.train_step()
+"""
+
+
+class StepPrograms(unittest.TestCase):
+    """The programs whose steps are timed, on the CPU."""
+
+    def trainers(self, count):
+        if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{sys.executable} has no PyTorch")
+        log = self.enterContext(tempfile.NamedTemporaryFile("w"))
+        started = [Trainer({**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}, log) for _ in range(count)]
+        for one in started:
+            self.addCleanup(one.close)
+        return started
+
+    def in_order(self, taken):
+        self.assertTrue(all(begin <= end for begin, end in taken))
+        self.assertTrue(all(one[1] <= other[0] for one, other in zip(taken, taken[1:])))
+
+    def test_megatrons_steps_until_enough_seconds_have_passed(self):
+        trainer, = self.trainers(1)
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder) / "megatron" / "training"
+            package.mkdir(parents=True)
+            (package / "training.py").write_text(TRAIN_STEP)
+            (pathlib.Path(folder) / "pretrain_gpt.py").write_text(PRETRAIN)
+            settings = {"source": folder, "arguments": ["--micro-batch-size", "1"], "warm_steps": 3, "seconds": 0.1, "device": "cpu"}
+            trainer.start(dict(os.environ), "megatron", settings)
+            self.assertTrue(trainer.answered(60))
+            taken = trainer.finish(Budget(60))["steps"]
+        self.in_order(taken)
+        self.assertGreater(taken[-1][1] - taken[0][0], 0.1e9)
+
+    def test_loops_of_two_ranks_end_together(self):
+        trainers = self.trainers(2)
+        with tempfile.TemporaryDirectory() as folder:
+            for rank, trainer in enumerate(trainers):
+                settings = {"rank": rank, "world_size": 2, "store": f"{folder}/store", "device": "cpu", "sizes": [1 << 12, 1 << 14],
+                            "count": 2, "seconds": 0.1 * (1 + rank)}
+                trainer.start({**os.environ, "GLOO_SOCKET_IFNAME": "lo"}, "loops", settings)
+            told = [trainer.finish(Budget(60))["groups"] for trainer in trainers]
+        self.assertEqual([len(groups["4096"]) for groups in told], [len(told[0]["16384"])] * 2)
+        self.in_order(sorted(told[0]["4096"] + told[0]["16384"]))
 
 
 class RealDaemons(unittest.TestCase):
@@ -246,7 +303,27 @@ class Script(unittest.TestCase):
             done = self.run_script("--dry-run", "--out", f"{folder}/out")
             self.assertEqual(done.returncode, 3)
             self.assertIn("no GPU figure will be measured", done.stdout)
+            self.assertRegex(done.stdout, r"\n  records +15 s  not run\n")
+            self.assertIn("--sections prediction-megatron", done.stdout)
             self.assertFalse(os.path.exists(f"{folder}/out"))
+
+    def test_every_section_is_in_one_call_that_fits_a_session(self):
+        script = load_script()
+        grouped = ["build", "device", *(name for group in script.GROUPS for name in group)]
+        self.assertEqual(sorted(grouped), sorted(script.BUDGETS))
+        self.assertLessEqual(max(script.call_of(group)[0] for group in script.GROUPS), 600)
+        self.assertLessEqual(max(script.BUDGETS.values()), 300)
+        self.assertEqual(script.arguments([]).wanted, ["build", "device", *script.GROUPS[0]])
+        text = self.run_script("--help").stdout
+        for group in script.GROUPS:
+            self.assertIn(f"--sections {','.join(group)}", text)
+
+    def test_packages_that_were_brought_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(f"{folder}/only_here")
+            self.assertFalse(machine.has_package("only_here", machine.with_packages({}, f"{folder}/none")))
+            self.assertTrue(machine.has_package("only_here", machine.with_packages({}, folder)))
+            self.assertEqual(machine.with_packages({"PYTHONPATH": "/a"}, folder)["PYTHONPATH"], f"{folder}:/a")
 
     def test_an_unknown_section_is_refused(self):
         done = self.run_script("--sections", "records,teleport")

@@ -61,48 +61,6 @@ class Rounds(unittest.TestCase):
         self.assertLessEqual(clock.now, 15)
 
 
-class Training(unittest.TestCase):
-    """A trainer whose runs take two seconds of a made-up clock; every arm of Trimtab costs 0.2 %."""
-
-    def measured(self, budget_s):
-        clock, ran = ManualClock(), []
-        generator = random.Random(5)
-
-        class Trainer:
-            def run(self, environment, settings, budget):
-                ran.append(environment)
-                clock.now += 2
-                factor = 1.002 if "CUDA_INJECTION64_PATH" in environment else 1.0
-                return {"step_ns": [1e6 * factor * generator.gauss(1, 0.0003) for _ in range(settings["steps"])]}
-
-        class Here:
-            library = pathlib.Path("/x/libtrimtab-inject.so")
-            socket = "/s"
-
-            def metrics(self):
-                return {"trimtab_agent_records_dropped_total": 0.0}
-        result = overhead.training(Trainer(), Here(), Here(), {"PATH": "/bin"}, Budget(budget_s, clock))
-        self.assertLessEqual(clock.now, budget_s)
-        return result["workloads"]["training step"], len(ran)
-
-    def test_the_judged_arm_comes_first_and_the_others_have_what_is_left(self):
-        judged_runs = 3 * overhead.ROUNDS
-        workload, runs = self.measured(2 * (judged_runs + 2 * len(overhead.CHAIN_ARMS)) + 5)
-        self.assertEqual(runs, judged_runs + 2 * len(overhead.CHAIN_ARMS))
-        self.assertEqual(set(workload["step"]), set(overhead.CHAIN_ARMS) - {arms.BARE})
-        self.assertEqual(workload["step"][arms.EVERYTHING]["median"]["pairs"], overhead.ROUNDS)
-        self.assertEqual(workload["step"]["full"]["median"]["pairs"], 2)
-        self.assertAlmostEqual(workload["step"]["full"]["median"]["value"], 1.002, delta=0.0005)
-        self.assertEqual(set(workload["medians"]), set(overhead.CHAIN_ARMS))
-        self.assertIn("training step", "\n".join(report.overhead("overhead-training", {"training step": workload})))
-
-    def test_without_time_for_them_the_verdict_stands_alone(self):
-        workload, runs = self.measured(2 * 3 * overhead.ROUNDS + 5)
-        self.assertEqual(runs, 3 * overhead.ROUNDS)
-        self.assertEqual(set(workload["step"]), {arms.EVERYTHING, arms.BARE_AGAIN})
-        self.assertEqual(set(workload["medians"]), set(overhead.TRAINING_ARMS))
-
-
 class Arms(unittest.TestCase):
     def test_bare_has_nothing_of_ours_in_it(self):
         library = pathlib.Path("/x/lib/libtrimtab-inject.so")
@@ -124,34 +82,6 @@ def chain_rounds(cost, count, seed):
     def steps(factor):
         return [1e6 * factor * (1 + generator.gauss(0, 0.001)) for _ in range(40)]
     return [{arm: {"step_ns": steps(1 + cost.get(arm, 0.0))} for arm in arms.ARMS} for _ in range(count)]
-
-
-class Verdict(unittest.TestCase):
-    def judged(self, cost, count=12):
-        seed = random.randrange(1 << 30)
-        rounds = chain_rounds(cost, count, seed)
-        workloads = {"chain": {"step": overhead.compare(rounds, tuple(arms.ARMS), lambda run: run["step_ns"])}}
-        return workloads, overhead.verdict(workloads), seed
-
-    def test_a_cheap_collector_passes(self):
-        workloads, problems, seed = self.judged({arms.EVERYTHING: 0.006, "full": 0.03})
-        self.assertEqual(problems, [], f"seed {seed}")
-        step = workloads["chain"]["step"]
-        self.assertAlmostEqual(step["full"]["median"]["value"], 1.03, delta=0.002)
-        self.assertAlmostEqual(step[arms.BARE_AGAIN]["median"]["value"], 1.0, delta=0.002)
-        self.assertEqual(step[arms.EVERYTHING]["median"]["pairs"], 12)
-
-    def test_one_that_may_cost_too_much_fails(self):
-        _, problems, seed = self.judged({arms.EVERYTHING: 0.012})
-        self.assertEqual(len(problems), 1, f"seed {seed}")
-        self.assertIn("1.0 % are allowed", problems[0])
-        with self.assertRaises(Failed) as failed:
-            overhead.finish({"workloads": self.judged({arms.EVERYTHING: 0.02})[0]})
-        self.assertIn("workloads", failed.exception.result)
-
-    def test_too_few_pairs_are_no_verdict(self):
-        _, problems, _ = self.judged({}, count=4)
-        self.assertEqual(problems, ["chain: 4 pairs, 10 are needed"])
 
 
 class Table(unittest.TestCase):

@@ -41,15 +41,16 @@ class Taken(unittest.TestCase):
 
     def test_records_in_order_with_their_names(self):
         ring = self.ring_of(100, 1024)
-        records = ring.records(RANGE)
+        records = ring.drained(RANGE)
         self.assertEqual([name for _, _, _, name in records], ["forward", "step"] * 50)
         self.assertTrue(all(begin <= end for _, begin, end, _ in records))
         self.assertEqual([one[1] for one in records], sorted(one[1] for one in records))
-        self.assertEqual(ring.records(taken_ring.KERNEL), [])
+        self.assertEqual(ring.counts[RANGE], 100)
+        self.assertEqual(ring.drained(RANGE, taken_ring.KERNEL), [], "they have been read")
 
     def test_a_ring_that_was_too_small_is_no_evidence(self):
-        with self.assertRaisesRegex(ValueError, "dropped"):
-            self.ring_of(5000, 1024).records(RANGE)
+        with self.assertRaisesRegex(ValueError, "found the ring"):
+            self.ring_of(5000, 1024).drained(RANGE)
 
     def test_nobody_comes(self):
         with self.assertRaises(TimeoutError):

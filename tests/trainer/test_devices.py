@@ -51,6 +51,12 @@ class Choice(unittest.TestCase):
         with gpus(1), self.assertRaisesRegex(BadInput, "local rank 1 needs a GPU of its own, PyTorch sees 1"):
             rank_process.device_of("auto", 1)
 
+    def test_the_first_gpu_is_shared_where_that_is_asked_for(self):
+        with gpus(1):
+            self.assertEqual([rank_process.device_of("cuda:0", place) for place in (0, 1)], [torch.device("cuda", 0)] * 2)
+        with gpus(0), self.assertRaisesRegex(BadInput, "--device cuda:0: PyTorch sees no GPU"):
+            rank_process.device_of("cuda:0", 0)
+
 
 @contextlib.contextmanager
 def fake_cuda():

@@ -7,6 +7,7 @@
 #include "arguments.hpp"
 #include "costs/taken_over.hpp"
 #include "papers/cost_models.hpp"
+#include "plans/measured_plans.hpp"
 #include "terminal_text.hpp"
 #include "tuner/validate.hpp"
 
@@ -34,6 +35,9 @@ void add_priced_flags(CLI::App* verb, PricedFlags& flags, Priced priced) {
 
 Result<PricedInputs> read_priced_inputs(const PricedFlags& flags, std::ostream& remarks) {
   TRIMTAB_TRY_STATUS(check_choice("--cost-model", flags.cost_model, tuner::cost_models()));
+  if (!flags.calibration.empty() && !flags.measured.empty()) {
+    return bad_input("--calibration and --measured both say how far predictions are off: give one of them");
+  }
   TRIMTAB_TRY(const Model model, read_model(flags.model));
   TRIMTAB_TRY(const Cluster cluster, read_cluster(flags.cluster));
   TRIMTAB_TRY(const ReadCosts database, open_costs(flags.costs, remarks));
@@ -45,7 +49,11 @@ Result<PricedInputs> read_priced_inputs(const PricedFlags& flags, std::ostream& 
   const tuner::CostTableOptions options{.allow_estimates = flags.allow_estimates, .device_share = flags.device_share};
   auto cost_model = tuner::make_cost_model(flags.cost_model, model, cluster, costs.costs, options, costs.calibration);
   if (!cost_model.ok()) return wrap(flags.costs, cost_model.error());
-  return PricedInputs{std::move(costs.fingerprint), std::move(cost_model).value()};
+  PricedInputs inputs{std::move(costs.fingerprint), std::move(cost_model).value()};
+  if (!flags.measured.empty()) {
+    TRIMTAB_TRY(inputs.cost_model, corrected_by(flags.measured, *inputs.cost_model));
+  }
+  return inputs;
 }
 
 Status check_plan(const std::string& path, const Plan& plan, const tuner::CostModel& cost_model) {

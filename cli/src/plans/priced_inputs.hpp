@@ -15,6 +15,7 @@ struct PricedFlags {
   std::string fingerprint;
   std::string cost_model = "native";
   std::string calibration;  // a job's name
+  std::string measured;     // a file (measured_plans.hpp); the verb takes it
   bool allow_estimates = false;
   double device_share = 0;
 };

@@ -65,7 +65,9 @@ Result<int> evaluate(const Arguments& arguments, Console& console) {
     return estimate_own_plan(arguments.own, arguments.plan, arguments.json, console);
   }
   TRIMTAB_TRY(const Plan plan, read_plan(arguments.plan));
-  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(arguments.priced, console.err));
+  PricedFlags priced = arguments.priced;
+  priced.measured = arguments.own.asked.measured;
+  TRIMTAB_TRY(const PricedInputs inputs, read_priced_inputs(priced, console.err));
   const tuner::CostModel& model = *inputs.cost_model;
   TRIMTAB_TRY_STATUS(check_plan(arguments.plan, plan, model));
   const Prediction prediction = model.evaluate(plan);
