@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/numbers.hpp"
 #include "host/process_facts.hpp"
 #include "net/tokens.hpp"
 #include "node/host_metrics.hpp"
@@ -158,6 +159,7 @@ HardwareProbe::Surroundings Agent::Implementation::probe_surroundings() {
   if (facts.fingerprint.device["kind"] == "gpu") {
     surroundings.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
   }
+  surroundings.faults = [this] { return links.faults(); };
   return surroundings;
 }
 
@@ -465,6 +467,7 @@ void Agent::Implementation::start_sampling() {
     sources.push_back(watch->source());
   }
   sampler.emplace(std::move(sources), configuration.sample_period, clock);
+  links = host::LinkWatch(std::max(host::LinkWatch::kWindow, 2 * configuration.sample_period));
 }
 
 // The coordinator hears of it in a new conversation, where one stands; each batch of costs carries its own fingerprint.
@@ -487,6 +490,15 @@ void Agent::Implementation::report_sources() {
     const std::string line = source_line(report);
     if (!line.empty()) spdlog::warn("{}", line);
   }
+  links.add(sampler->samples(), clock.monotonic());
+  std::set<std::string> known;
+  for (const host::LinkFault& one : links.faults()) {
+    const std::string name = one.link + " " + one.reading;
+    known.insert(name);
+    if (!faults_told.contains(name))
+      spdlog::warn("a link is not what it was, {} sure: {}", format_percent(one.confidence), to_text(one));
+  }
+  faults_told = std::move(known);
 }
 
 }  // namespace trimtab::agent
