@@ -6,8 +6,8 @@
 #include "host/process_facts.hpp"
 #include "net/tokens.hpp"
 #include "node/host_metrics.hpp"
-#include "node/unusual_hardware.hpp"
 #include "records/activity_report.hpp"
+#include "schema/api/unusual_hardware.hpp"
 
 namespace trimtab::agent {
 
@@ -192,7 +192,7 @@ Status Agent::Implementation::open() {
   if (!facts.gpu_problem.empty()) {
     spdlog::warn("the GPUs of this node cannot be read: {}. 'trimtab doctor' says what to do", facts.gpu_problem);
   }
-  for (const std::string& one : unusual_hardware(facts.fingerprint)) spdlog::warn("{}", one);
+  for (const std::string& one : unusual_hardware(facts.fingerprint)) spdlog::warn("on this node {}", one);
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   rings.on_passes = [this](net::LocalPeerId peer, const TimedStep& step) { sessions.passed(peer, step); };
@@ -304,9 +304,7 @@ void Agent::Implementation::tell_unknown_cupti() {
   const auto is_unknown = [](const auto& one) { return one.second.collector.cupti_state == record::kCuptiTooNew; };
   if (unknown_cupti_told || std::ranges::none_of(activities, is_unknown)) return;
   unknown_cupti_told = true;
-  spdlog::warn(
-      "ranks here have a CUPTI later than 13, whose records this release does not know: no kernel is recorded. "
-      "Collectives, ranges and steps are");
+  spdlog::warn("ranks here have {}", kUnknownCupti);
 }
 
 void Agent::Implementation::follow_kill_switch() {

@@ -57,8 +57,13 @@ void CardFold::facts(std::int32_t number, api::RankFacts facts) {
   one->trained_s = one->steps.trained_s();
 }
 
-void CardFold::activity(std::int32_t number, const api::LiveRank& activity) {
+void CardFold::on_node(const std::string& node, Fingerprint fingerprint) {
+  if (std::cmp_less(nodes_.size(), kMostRanks) || nodes_.contains(node)) nodes_[node] = std::move(fingerprint);
+}
+
+void CardFold::activity(std::int32_t number, const api::LiveRank& activity, bool unknown_cupti) {
   RankEvidence* one = rank(number);
+  if (one != nullptr) one->unknown_cupti = unknown_cupti;
   if (one == nullptr || activity.source != "kernels" || !activity.shares || activity.steps_measured == 0) return;
   const api::LiveShares& shares = *activity.shares;
   DeviceLook look{activity.step_ms.value_or(0), shares.computation, shares.exposed_communication, shares.exposed_copy,
@@ -75,7 +80,7 @@ void CardFold::links(std::vector<CardLink> links) {
 }
 
 api::Card CardFold::card() const {
-  return make_card({job_, world_size_, ranks_, links_});
+  return make_card({job_, world_size_, ranks_, links_, false, {}, nodes_});
 }
 
 }  // namespace trimtab::coordinator

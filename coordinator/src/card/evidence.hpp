@@ -12,6 +12,7 @@
 #include "card/kept_steps.hpp"
 #include "schema/api/card.hpp"
 #include "schema/api/facts.hpp"
+#include "schema/fingerprint.hpp"
 
 namespace trimtab::coordinator {
 
@@ -48,6 +49,7 @@ struct RankEvidence {
   double trained_s = 0;          // until they were told
   std::deque<DeviceLook> looks;  // the latest last
   std::int64_t peak_bytes = 0;
+  bool unknown_cupti = false;
 };
 
 // All of it.
@@ -59,6 +61,8 @@ struct JobEvidence {
   bool traced = false;  // by a profiler: few steps, and all of them
   // Of a trace, the largest first.
   std::vector<api::CardCommunication> communication = {};
+  // Nodes of ranks, as far as they are known.
+  std::map<std::string, Fingerprint> nodes = {};
 };
 
 }  // namespace trimtab::coordinator
