@@ -116,6 +116,10 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   if (exporter) exporter->append(all);
   append(all, rank_process_metrics(ranks.all(), "/"));
   if (sampler) append(all, host_metrics(sampler->samples()));
+  for (const host::LinkFault& one : links.faults()) {
+    add_gauge(all, "link_fault", "How sure it is that a link is worse than it was; of such links alone.",
+              one.confidence, net::labels({{"link", one.link}, {"reading", one.reading}}));
+  }
   add_activity_metrics(activities, all);
   collective_times.append(all);
   return all;

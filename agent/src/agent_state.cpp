@@ -2,11 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/numbers.hpp"
 #include "host/process_facts.hpp"
 #include "net/tokens.hpp"
 #include "node/host_metrics.hpp"
-#include "node/unusual_hardware.hpp"
 #include "records/activity_report.hpp"
+#include "schema/api/unusual_hardware.hpp"
 
 namespace trimtab::agent {
 
@@ -158,6 +159,7 @@ HardwareProbe::Surroundings Agent::Implementation::probe_surroundings() {
   if (facts.fingerprint.device["kind"] == "gpu") {
     surroundings.gpus = [this] { return sampler ? gpu_speeds(sampler->samples()) : std::vector<DeviceSpeed>(); };
   }
+  surroundings.faults = [this] { return links.faults(); };
   return surroundings;
 }
 
@@ -190,7 +192,7 @@ Status Agent::Implementation::open() {
   if (!facts.gpu_problem.empty()) {
     spdlog::warn("the GPUs of this node cannot be read: {}. 'trimtab doctor' says what to do", facts.gpu_problem);
   }
-  for (const std::string& one : unusual_hardware(facts.fingerprint)) spdlog::warn("{}", one);
+  for (const std::string& one : unusual_hardware(facts.fingerprint)) spdlog::warn("on this node {}", one);
   start_sampling();
   rings.on_picture = [this](net::LocalPeerId peer, const StepPicture& picture) { sessions.pictured(peer, picture); };
   rings.on_passes = [this](net::LocalPeerId peer, const TimedStep& step) { sessions.passed(peer, step); };
@@ -302,9 +304,7 @@ void Agent::Implementation::tell_unknown_cupti() {
   const auto is_unknown = [](const auto& one) { return one.second.collector.cupti_state == record::kCuptiTooNew; };
   if (unknown_cupti_told || std::ranges::none_of(activities, is_unknown)) return;
   unknown_cupti_told = true;
-  spdlog::warn(
-      "ranks here have a CUPTI later than 13, whose records this release does not know: no kernel is recorded. "
-      "Collectives, ranges and steps are");
+  spdlog::warn("ranks here have {}", kUnknownCupti);
 }
 
 void Agent::Implementation::follow_kill_switch() {
@@ -465,6 +465,7 @@ void Agent::Implementation::start_sampling() {
     sources.push_back(watch->source());
   }
   sampler.emplace(std::move(sources), configuration.sample_period, clock);
+  links = host::LinkWatch(std::max(host::LinkWatch::kWindow, 2 * configuration.sample_period));
 }
 
 // The coordinator hears of it in a new conversation, where one stands; each batch of costs carries its own fingerprint.
@@ -487,6 +488,15 @@ void Agent::Implementation::report_sources() {
     const std::string line = source_line(report);
     if (!line.empty()) spdlog::warn("{}", line);
   }
+  links.add(sampler->samples(), clock.monotonic());
+  std::set<std::string> known;
+  for (const host::LinkFault& one : links.faults()) {
+    const std::string name = one.link + " " + one.reading;
+    known.insert(name);
+    if (!faults_told.contains(name))
+      spdlog::warn("a link is not what it was, {} sure: {}", format_percent(one.confidence), to_text(one));
+  }
+  faults_told = std::move(known);
 }
 
 }  // namespace trimtab::agent

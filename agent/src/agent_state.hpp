@@ -6,6 +6,7 @@
 #include "commands/checkpoint_watch.hpp"
 #include "coordinator_conversation.hpp"
 #include "host/fingerprint_probe.hpp"
+#include "host/link_watch.hpp"
 #include "host/sampler.hpp"
 #include "net/link.hpp"
 #include "net/otlp_exporter.hpp"
@@ -106,6 +107,8 @@ struct Agent::Implementation {
   OwnUseWatch own_use;
   std::optional<host::FingerprintWatch> watch;  // of a GPU node: it can change while the agent runs
   std::optional<host::Sampler> sampler;
+  host::LinkWatch links;
+  std::set<std::string> faults_told;
   std::optional<OpaqueJobs> opaque_jobs;    // where there is a page that does not name them
   std::optional<MetricsPage> metrics_page;  // where somebody may ask for it
   std::unique_ptr<net::Server> metrics_server;

@@ -170,7 +170,8 @@ void FakeWorld::carry_out(const Action& action) {
   if (const auto* wanted = std::get_if<ProbeHardware>(&action)) {
     looks.push_back(*wanted);
     if (faults.probes_unanswered) return;
-    events_.emplace_back(HardwareProbed{faults.probes, faults.probes.empty() ? "agents had nothing to tell" : "", ""});
+    const std::string none = faults.probes.empty() ? "agents had nothing to tell" : "";
+    events_.emplace_back(HardwareProbed{faults.probes, none, "", faults.links});
     return;
   }
   if (std::holds_alternative<ListDoubtful>(action)) events_.emplace_back(DoubtfulListed{faults.doubtful, ""});

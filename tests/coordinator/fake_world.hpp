@@ -64,6 +64,7 @@ struct Faults {
   std::map<std::string, double> clock;         // what ranks' clocks show of a second, by plan
   std::map<std::int64_t, Nanoseconds> pauses;  // after this step, once: an evaluation
   std::vector<Probe> probes;                   // what agents tell of the hardware; none = they have nothing to tell
+  std::vector<LinkFault> links;                // … and of links, beside probes
   bool probes_unanswered = false;
   Doubtful doubtful;                   // what changes have made so; no costs: nothing
   std::set<std::int32_t> no_measures;  // ranks whose program cannot measure between its steps

@@ -62,7 +62,8 @@ SaveDetector::News SaveDetector::add(Nanoseconds now, const CheckpointLook& look
     last_ = whole_ = look;
     return News::kNothing;
   }
-  if (look != last_) {
+  settles_ = look == last_;
+  if (!settles_) {
     last_ = look;
     changed_at_ = now;
     return std::exchange(writing_, true) ? News::kNothing : News::kBegun;
@@ -101,6 +102,8 @@ void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Sha
                                  CopyPricer pricer) {
   const SystemClock clock;
   SaveDetector detector;
+  CheckpointLook priced;
+  std::optional<CopyPrice> price;  // of that
   std::unique_lock lock(shared->mutex);
   while (!shared->stops) {
     lock.unlock();
@@ -108,9 +111,12 @@ void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Sha
     const CheckpointLook look = look_at_checkpoint(path);
     const Nanoseconds now = clock.monotonic();
     const SaveDetector::News news = detector.add(now, look);
+    const bool whole = news == SaveDetector::News::kWhole;
+    // Priced while it settles, so that the news does not wait for that.
+    const bool is_due = (whole || detector.settles()) && std::exchange(priced, look) != look;
+    if (is_due) price = pricer.price(path, shared->pricing);
     if (news != SaveDetector::News::kNothing) {
-      const bool whole = news == SaveDetector::News::kWhole;
-      loop.post([shared, look, whole, price = whole ? pricer.price(path, shared->pricing) : std::nullopt] {
+      loop.post([shared, look, whole, price = whole ? price : std::nullopt] {
         if (shared->owner != nullptr) shared->owner->told_(whole, look, price);
       });
     }

@@ -42,10 +42,13 @@ class SaveDetector {
   enum class News { kNothing, kBegun, kWhole };
   // The first look is of what there was before.
   [[nodiscard]] News add(Nanoseconds now, const CheckpointLook& look);
+  // It has been written to, and was not since the look before the last.
+  [[nodiscard]] bool settles() const { return writing_ && settles_; }
 
  private:
   bool known_ = false;
   bool writing_ = false;
+  bool settles_ = false;
   CheckpointLook last_;
   CheckpointLook whole_;
   Nanoseconds changed_at_{0};

@@ -24,6 +24,19 @@ void put(const std::vector<DeviceSpeed>& speeds, wire::ProbeReport& report) {
   }
 }
 
+void put(const std::vector<host::LinkFault>& faults, wire::ProbeReport& report) {
+  for (const host::LinkFault& one : faults) {
+    wire::LinkFault& fault = *report.add_faults();
+    fault.set_link(one.link);
+    fault.set_reading(one.reading);
+    fault.set_what(one.what);
+    fault.set_confidence(one.confidence);
+    fault.set_device(one.device);
+    fault.set_within(one.within);
+    fault.set_across(one.across);
+  }
+}
+
 wire::FromAgent link_report(std::uint64_t id, std::uint32_t link, const Result<LinkSpeed>& speed) {
   wire::FromAgent message;
   wire::ProbeReport& report = *message.mutable_probe_report();
@@ -87,6 +100,7 @@ void HardwareProbe::begin(const wire::ProbeBegin& wanted) {
   const auto patience = std::chrono::duration_cast<Nanoseconds>(seconds);
   probe.deadline = surroundings_.clock.monotonic() + patience;
   probe.report.mutable_probe_report()->set_id(probe.id);
+  if (surroundings_.faults) put(surroundings_.faults(), *probe.report.mutable_probe_report());
   std::vector<RankNetwork> networks = surroundings_.work->networks(probe.ranks);
   if (networks.size() > kMostNetworks) networks.resize(kMostNetworks);
   probe.unanswered = networks.size() + 1;

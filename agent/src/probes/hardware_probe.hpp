@@ -6,6 +6,7 @@
 
 #include <list>
 
+#include "host/link_watch.hpp"
 #include "net/event_loop.hpp"
 #include "probes/probe_work.hpp"
 
@@ -26,6 +27,8 @@ class HardwareProbe final {
     CpuBudget cpu = {};
     InterfaceSource count = kernel_interface_bytes;
     std::shared_ptr<ProbeWork> work = nullptr;  // nothing: the machine's
+    // Of this node's links.
+    std::function<std::vector<host::LinkFault>()> faults = {};
   };
   explicit HardwareProbe(Surroundings surroundings);
   // Cancels what runs and waits for its threads, which notice at once, or after the piece of work that they are at.

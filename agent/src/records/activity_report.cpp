@@ -74,6 +74,7 @@ wire::RankActivity to_wire(const RankIdentity& id, const RankActivity& activity)
   message.set_overlapped_communication(activity.overlapped_communication);
   message.set_steps_left_out(activity.steps_left_out);
   message.set_windows(activity.windows);
+  message.set_unknown_cupti(activity.collector.cupti_state == record::kCuptiTooNew);
   if (activity.on_device && activity.steps_measured > 0) set_parts(activity.parts, *message.mutable_parts());
   for (const StreamShares& stream : activity.streams) {
     auto& told = *message.add_streams();

@@ -179,6 +179,14 @@ void add_sources(const Pages& pages, Findings& findings) {
   findings.add(!broken.empty(), "sources", Health::kWarn, "reads failed: " + broken, "the agent's log says why");
 }
 
+void add_links(const Pages& pages, Findings& findings) {
+  const std::string links = pages.where("trimtab_agent_link_fault", "link");
+  findings.add(!links.empty(), "links", Health::kWarn,
+               "worse than they were, by their own counters, 95 % sure at least: " + links,
+               "the log says what they count; look at cables, slots and the other end ('nvidia-smi nvlink -s', "
+               "'ibstat', 'lspci -vv')");
+}
+
 constexpr double kWrongClock = 1.0;
 constexpr double kManyRefusals = 100;
 
@@ -248,6 +256,7 @@ std::vector<Check> agent_checks(const Samples& page, const std::optional<Earlier
   if (earlier) add_rates(page, *earlier, findings);
   add_posts(pages, findings);
   add_sources(pages, findings);
+  add_links(pages, findings);
   return std::move(findings).checks(counted(value("ranks_running")) + " ranks, connected to the coordinator");
 }
 

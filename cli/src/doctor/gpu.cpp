@@ -211,6 +211,16 @@ Check check_other_profilers(const Environment& environment) {
                     Detail::kCollectives);
 }
 
+Check check_links(const std::vector<host::LinkFault>& below) {
+  std::set<std::string> texts;
+  for (const host::LinkFault& one : below) texts.insert(to_text(one));
+  if (texts.empty()) return well("PCIe links", "none is below its best");
+  return {
+      "PCIe links", Health::kWarn, joined(texts),
+      "look again while a job runs, for some devices give up lanes at rest. What stays so: reseat the card, and look "
+      "at its slot ('lspci -vv')"};
+}
+
 Check check_shared_memory(const std::optional<Bytes>& size) {
   constexpr Bytes kEnough = Bytes{1} << 30;
   const std::string name = "/dev/shm";
@@ -246,6 +256,7 @@ std::vector<Check> gpu_checks(const host::ProfilingFacts& facts, const Environme
   if (facts.gpus.access == GpuAccess::kAbsent && facts.device_files.empty()) {
     checks.push_back({"GPUs", Health::kOk, "none: " + facts.gpus.reason, "", Detail::kRanges});
     if (!facts.amd_gpus.empty()) checks.back() = check_amd(facts.amd_gpus, facts.amd_accessible);
+    if (!facts.links_below.empty()) checks.push_back(check_links(facts.links_below));
   } else {
     checks = {check_gpus(facts.gpus, facts.kernel_driver),
               check_device_files(facts.device_files),
@@ -255,7 +266,8 @@ std::vector<Check> gpu_checks(const host::ProfilingFacts& facts, const Environme
               check_mig(facts.gpus, value_of(environment, "CUDA_VISIBLE_DEVICES")),
               check_mps(facts.mps_pipe, facts.mps_seen),
               check_cupti(facts.cupti),
-              check_nccl(facts.nccl)};
+              check_nccl(facts.nccl),
+              check_links(facts.links_below)};
   }
   checks.insert(checks.end(), everywhere.begin(), everywhere.end());
   return checks;

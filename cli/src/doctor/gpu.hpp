@@ -29,6 +29,8 @@ using Environment = std::map<std::string, std::string>;
 [[nodiscard]] Check check_cupti(const std::string& path);
 [[nodiscard]] Check check_nccl(const std::string& path);
 [[nodiscard]] Check check_other_profilers(const Environment& environment);
+// Of links of GPUs and network cards that are below their best.
+[[nodiscard]] Check check_links(const std::vector<host::LinkFault>& below);
 [[nodiscard]] Check check_shared_memory(const std::optional<Bytes>& size);
 [[nodiscard]] Check check_sealed_memory(bool available);
 [[nodiscard]] Check check_privileges(const std::optional<std::int64_t>& perf_event_paranoid);

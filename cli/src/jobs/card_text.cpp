@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kMostFindings = 3;
 constexpr std::size_t kMostNotes = 4;
+constexpr std::size_t kMostDevices = 3;
 constexpr std::size_t kMostLines = 4;  // of one advice, reason or note
 
 std::string whole_percent(double share) {
@@ -69,6 +70,18 @@ std::string memory_line(const api::CardMemory& memory) {
   if (memory.total_bytes) text += " of " + format_bytes(*memory.total_bytes);
   if (memory.left_bytes) text += ", " + format_bytes(*memory.left_bytes) + " left";
   return wrapped("  memory  ", text);
+}
+
+std::string devices_lines(const std::vector<api::CardDevices>& kinds) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kinds.size(), kMostDevices); ++i) {
+    const api::CardDevices& one = kinds[i];
+    const std::string ranks = std::to_string(one.ranks) + (one.ranks == 1 ? " rank on " : " ranks on ");
+    text += wrapped(i == 0 ? "  devices " : "          ", ranks + (one.name.empty() ? "?" : printable(one.name)));
+    for (const std::string& limit : one.limits) text += wrapped("        - ", printable(limit));
+  }
+  const std::size_t left = kinds.size() - std::min(kinds.size(), kMostDevices);
+  return text + (left == 0 ? "" : "          and " + std::to_string(left) + " kinds more: --json\n");
 }
 
 std::string shares_lines(const api::CardShares& shares) {
@@ -139,8 +152,8 @@ std::string card_text(const api::Card& card) {
   const std::string name = cut(printable(card.job), 40);
   if (card.steps == 0) return "job " + name + ": no steps yet\n" + notes_text(card.notes);
   return first_line(card, name) + speed_line(card) + mfu_line(card) + shares_lines(card.shares) +
-         communication_line(card.communication) + memory_line(card.memory) + findings_text(card.findings) +
-         notes_text(card.notes);
+         communication_line(card.communication) + memory_line(card.memory) + devices_lines(card.devices) +
+         findings_text(card.findings) + notes_text(card.notes);
 }
 
 }  // namespace trimtab::cli

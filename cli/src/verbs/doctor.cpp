@@ -15,6 +15,7 @@
 #include "files.hpp"
 #include "host/fingerprint_probe.hpp"
 #include "host/release_library.hpp"
+#include "host/sampler.hpp"
 #include "json_text.hpp"
 #include "local_port.hpp"
 #include "net/http_client.hpp"
@@ -152,13 +153,25 @@ std::vector<std::string> package_directories(const std::optional<Job>& job) {
           packages + "/torch/lib"};
 }
 
+constexpr Nanoseconds kNvmlLimit = std::chrono::seconds(10);
+
+// What PCIe links say of themselves now.
+host::Samples link_samples(const std::string& nvml) {
+  static const SystemClock clock;  // a read that hangs outlives the sampler
+  auto sources = host::host_sources("/", nvml);
+  std::erase_if(sources, [](const auto& one) { return one->name() != "gpu" && one->name() != "pci"; });
+  host::Sampler sampler(std::move(sources), std::chrono::hours(1), clock);
+  (void)sampler.refresh(kNvmlLimit);
+  return sampler.samples();
+}
+
 std::vector<Check> profiling_checks(const std::optional<Job>& job) {
   host::ProfilingInput input;
   const std::string chosen = environment(std::nullopt, "TRIMTAB_NVML");  // the agent's key
-  constexpr Nanoseconds kNvmlLimit = std::chrono::seconds(10);
-  host::ProbeInput probe =
-      host::probe_input(host::read_gpu_inventory(chosen.empty() ? host::kNvmlLibrary : chosen, kNvmlLimit));
+  const std::string nvml = chosen.empty() ? host::kNvmlLibrary : chosen;
+  host::ProbeInput probe = host::probe_input(host::read_gpu_inventory(nvml, kNvmlLimit));
   input.gpus = std::move(probe.gpus);
+  if (input.gpus.access != host::GpuAccess::kUnreadable) input.samples = link_samples(nvml);
   input.environment = std::move(probe.environment);
   if (job) {
     for (const auto& [name, value] : job->environment) input.environment[name] = value;

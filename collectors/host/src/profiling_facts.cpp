@@ -85,6 +85,7 @@ ProfilingFacts read_profiling_facts(const ProfilingInput& input) {
   facts.shared_memory = size_of_shared_memory(input.root);
   facts.sealed_memory = can_seal_memory();
   facts.perf_event_paranoid = system_integer(input.root, "proc/sys/kernel/perf_event_paranoid");
+  facts.links_below = below_their_best(input.samples);
   return facts;
 }
 

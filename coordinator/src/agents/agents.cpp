@@ -449,7 +449,7 @@ void Agents::watched(const Member& member, const RankWatched& rank, const std::s
   if ((*job)->tuning().watching().is_held_elsewhere(rank)) {
     return foreign(member, "rank", "rank " + std::to_string(rank.rank) + " of job " + name);
   }
-  (*job)->card().connected(rank.rank, rank.node, rank.launch);
+  (*job)->card().connected(rank.rank, rank.node, rank.launch, member.fingerprint_json);
   (*job)->feed(rank);
 }
 
@@ -457,7 +457,7 @@ void Agents::watched(const Member& member, const RankWatched& rank, const std::s
 void Agents::tell_card(const Member& member, JobRun& job, const wire::RankEvent& event) {
   if (!event.variant().empty()) return;
   const std::int32_t rank = bounded(event.rank());
-  if (event.has_connected()) job.card().connected(rank, member.node, event.launch());
+  if (event.has_connected()) job.card().connected(rank, member.node, event.launch(), member.fingerprint_json);
   if (event.has_step()) job.card().step(rank, card_step(event.step()));
 }
 
@@ -488,7 +488,7 @@ void Agents::rank_activity(const Member& member, const wire::RankActivity& activ
   if (may_tell(member, *job, activity.rank(), "activity")) {
     services_.live.told(activity, member.node, services_.clock.monotonic());
     if (const auto* const rank = services_.live.find(activity.job(), activity.rank()); rank != nullptr) {
-      if (activity.variant().empty()) job->card().activity(bounded(activity.rank()), *rank);
+      if (activity.variant().empty()) job->card().activity(bounded(activity.rank()), *rank, activity.unknown_cupti());
     }
   }
 }

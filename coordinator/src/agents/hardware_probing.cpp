@@ -20,6 +20,7 @@ namespace trimtab::coordinator {
 namespace {
 
 constexpr int kMostDevices = 1024;  // of one node
+constexpr int kMostFaults = 64;
 
 bool is_sane(double value) {
   return std::isfinite(value) && value > 0;
@@ -56,6 +57,21 @@ Probe device_probe(const NodeShare& share, const wire::ProbedDevice& device) {
   probe.spread = sane_share(device.spread());
   probe.remark = first_of(device.remark(), kLongestReason);
   return probe;
+}
+
+// Nothing where the agent is not sure enough.
+std::optional<LinkFault> link_fault(const NodeShare& share, const wire::LinkFault& told) {
+  if (!(told.confidence() >= kNamedFrom && told.confidence() <= 1)) return std::nullopt;
+  LinkFault fault;
+  fault.node = share.node;
+  fault.link = first_of(told.link(), kLongestReason);
+  fault.reading = first_of(told.reading(), kLongestReason);
+  fault.what = first_of(told.what(), kLongestReason);
+  fault.confidence = told.confidence();
+  if (told.device() >= 0 && told.device() < share.ranks) fault.device = share.first_rank + told.device();
+  fault.within = told.within();
+  fault.across = told.across();
+  return fault;
 }
 
 }  // namespace
@@ -129,6 +145,9 @@ HardwareProbing::Begun HardwareProbing::begun_of(const NodeShare& share, const w
     if (!is_sane(device.ms()) || std::cmp_greater_equal(device.device(), share.ranks)) continue;
     begun.devices.push_back(device_probe(share, device));
   }
+  for (int i = 0; i < std::min(report.faults_size(), kMostFaults); ++i) {
+    if (auto fault = link_fault(share, report.faults(i))) begun.faults.push_back(std::move(*fault));
+  }
   std::vector<Endpoint>& found = begun.endpoints;
   for (const wire::ProbeEndpoint& one : report.endpoints()) {
     if (one.ranks().empty() || std::cmp_greater(one.ranks_size(), share.ranks)) continue;
@@ -153,6 +172,7 @@ void HardwareProbing::choose_links() {
     const auto found = running.begun.find(share.node);
     if (found == running.begun.end()) continue;
     std::ranges::move(found->second.devices, std::back_inserter(running.result.probes));
+    std::ranges::move(found->second.faults, std::back_inserter(running.result.faults));
     std::ranges::move(found->second.endpoints, std::back_inserter(running.endpoints));
   }
   for (std::size_t i = 0; i < running.endpoints.size() && running.request.wanted.links; ++i) {
@@ -254,7 +274,7 @@ void HardwareProbing::finish() {
     queue_.push_front(std::move(request));
     return begin_next();
   }
-  HardwareProbed result{middle_of(request.takes), ""};
+  HardwareProbed result{middle_of(request.takes), "", "", std::move(ended.result.faults)};
   if (result.probes.empty()) {
     result.error = ended.problems.empty() ? "agents had nothing to tell" : ended.problems.front();
   }

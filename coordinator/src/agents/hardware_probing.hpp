@@ -69,6 +69,7 @@ class HardwareProbing {
   // A node's first report.
   struct Begun {
     std::vector<Probe> devices;
+    std::vector<LinkFault> faults;
     std::vector<Endpoint> endpoints;
   };
   struct LinkOrder {

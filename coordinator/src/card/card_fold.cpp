@@ -1,6 +1,7 @@
 #include "card/card_fold.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "card/make_card.hpp"
@@ -24,6 +25,27 @@ double mean_kernel_us(const std::vector<api::BusyKernel>& busiest) {
     count += static_cast<double>(kernel.count);
   }
   return count > 0 ? us / count : 0;
+}
+
+std::array<KernelLook, 3> busiest(const std::vector<api::BusyKernel>& all) {
+  std::array<KernelLook, 3> looks;
+  auto next = looks.begin();
+  for (const api::BusyKernel& kernel : all) {
+    if (kernel.collective || kernel.count == 0 || next == looks.end()) continue;
+    *next++ = {std::hash<std::string>{}(kernel.name), static_cast<std::uint32_t>(kernel.count),
+               static_cast<float>(kernel.mean_us)};
+  }
+  return looks;
+}
+
+void remember(const KernelLook& kernel, std::map<std::size_t, FirstKernel>& first) {
+  constexpr std::size_t kMostKernels = 32;
+  constexpr int kLooks = 8;
+  if (kernel.count == 0 || (first.size() >= kMostKernels && !first.contains(kernel.signature))) return;
+  FirstKernel& known = first[kernel.signature];
+  if (known.looks >= kLooks) return;
+  ++known.looks;
+  known.us += (kernel.us - known.us) / known.looks;
 }
 
 }  // namespace
@@ -57,8 +79,13 @@ void CardFold::facts(std::int32_t number, api::RankFacts facts) {
   one->trained_s = one->steps.trained_s();
 }
 
-void CardFold::activity(std::int32_t number, const api::LiveRank& activity) {
+void CardFold::on_node(const std::string& node, Fingerprint fingerprint) {
+  if (std::cmp_less(nodes_.size(), kMostRanks) || nodes_.contains(node)) nodes_[node] = std::move(fingerprint);
+}
+
+void CardFold::activity(std::int32_t number, const api::LiveRank& activity, bool unknown_cupti) {
   RankEvidence* one = rank(number);
+  if (one != nullptr) one->unknown_cupti = unknown_cupti;
   if (one == nullptr || activity.source != "kernels" || !activity.shares || activity.steps_measured == 0) return;
   const api::LiveShares& shares = *activity.shares;
   DeviceLook look{activity.step_ms.value_or(0), shares.computation, shares.exposed_communication, shares.exposed_copy,
@@ -66,6 +93,8 @@ void CardFold::activity(std::int32_t number, const api::LiveRank& activity) {
   look.kernels_per_step = static_cast<double>(activity.kernels_per_step.value_or(0));
   look.kernel_us = mean_kernel_us(activity.busiest);
   if (look.step_ms <= 0) return;
+  look.kernels = busiest(activity.busiest);
+  for (const KernelLook& kernel : look.kernels) remember(kernel, one->first_kernels);
   one->looks.push_back(look);
   if (one->looks.size() > RankEvidence::kMostLooks) one->looks.pop_front();
 }
@@ -75,7 +104,7 @@ void CardFold::links(std::vector<CardLink> links) {
 }
 
 api::Card CardFold::card() const {
-  return make_card({job_, world_size_, ranks_, links_});
+  return make_card({job_, world_size_, ranks_, links_, false, {}, nodes_});
 }
 
 }  // namespace trimtab::coordinator

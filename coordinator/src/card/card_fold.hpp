@@ -32,7 +32,9 @@ class CardFold {
   // The latest counts.
   void facts(std::int32_t rank, api::RankFacts facts);
   // What its agent says of its kernels and ranges; the latest counts.
-  void activity(std::int32_t rank, const api::LiveRank& activity);
+  void activity(std::int32_t rank, const api::LiveRank& activity, bool unknown_cupti = false);
+  // What a node of its ranks is; of a job as many as it has ranks.
+  void on_node(const std::string& node, Fingerprint fingerprint);
   // All links that have been probed, as of the last probe.
   void links(std::vector<CardLink> links);
 
@@ -46,6 +48,7 @@ class CardFold {
   std::int32_t world_size_;
   std::map<std::int32_t, RankEvidence> ranks_;
   std::vector<CardLink> links_;
+  std::map<std::string, Fingerprint> nodes_;
 };
 
 }  // namespace trimtab::coordinator

@@ -2,6 +2,7 @@
 
 // What the card knows of a job: per rank, and of its links. Plain values.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,6 +13,7 @@
 #include "card/kept_steps.hpp"
 #include "schema/api/card.hpp"
 #include "schema/api/facts.hpp"
+#include "schema/fingerprint.hpp"
 
 namespace trimtab::coordinator {
 
@@ -25,6 +27,13 @@ struct CardLink {
   double earlier_bytes_per_s = 0;  // when the job's links were looked at first; 0 = this is that look
 };
 
+// The calls of one kernel in a look.
+struct KernelLook {
+  std::size_t signature = 0;  // a hash of name and shape
+  std::uint32_t count = 0;    // 0 = none
+  float us = 0;               // their mean
+};
+
 // What the device did in a step, a mean over its latest ones: shares of it, from kernels that were recorded.
 struct DeviceLook {
   double step_ms = 0;
@@ -32,8 +41,15 @@ struct DeviceLook {
   double exposed_communication = 0;
   double exposed_copy = 0;
   double idle = 0;
-  double kernels_per_step = 0;  // 0 = not known
-  double kernel_us = 0;         // their mean; 0 = not known
+  double kernels_per_step = 0;             // 0 = not known
+  double kernel_us = 0;                    // their mean; 0 = not known
+  std::array<KernelLook, 3> kernels = {};  // the busiest; no collectives
+};
+
+// What a kernel took in the first looks that it was seen in: a mean.
+struct FirstKernel {
+  double us = 0;
+  int looks = 0;
 };
 
 struct RankEvidence {
@@ -48,6 +64,8 @@ struct RankEvidence {
   double trained_s = 0;          // until they were told
   std::deque<DeviceLook> looks;  // the latest last
   std::int64_t peak_bytes = 0;
+  bool unknown_cupti = false;
+  std::map<std::size_t, FirstKernel> first_kernels;  // by signature
 };
 
 // All of it.
@@ -59,6 +77,8 @@ struct JobEvidence {
   bool traced = false;  // by a profiler: few steps, and all of them
   // Of a trace, the largest first.
   std::vector<api::CardCommunication> communication = {};
+  // Nodes of ranks, as far as they are known.
+  std::map<std::string, Fingerprint> nodes = {};
 };
 
 }  // namespace trimtab::coordinator

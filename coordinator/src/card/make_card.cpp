@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "card/devices.hpp"
 #include "card/findings/findings.hpp"
 #include "card/job_look.hpp"
 #include "card/peak_flops.hpp"
@@ -180,6 +181,7 @@ api::Card make_card(const JobEvidence& evidence) {
   card.shares = shares_of(job, launch_bound);
   card.communication = evidence.communication;
   card.memory = job.memory;
+  card.devices = devices_of(evidence);
   add_rates(job, card);
   add_notes(job, card);
   return card;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -59,6 +60,14 @@ std::vector<double> by_stretch(std::size_t rows, const std::function<double(std:
   return all;
 }
 
+std::vector<double> medians(std::span<const double> series) {
+  TRIMTAB_ASSERT(!series.empty(), "an interval needs some rows");
+  return by_stretch(series.size(), [series](std::size_t begin, std::size_t end) {
+    const std::span<const double> stretch = series.subspan(begin, end - begin);
+    return median_of({stretch.begin(), stretch.end()});
+  });
+}
+
 Estimate around(double value, std::vector<double> stretches) {
   std::ranges::sort(stretches);
   const std::size_t low = lower_index(stretches.size());
@@ -68,12 +77,19 @@ Estimate around(double value, std::vector<double> stretches) {
 }  // namespace
 
 Estimate estimate_of(std::span<const double> series) {
-  TRIMTAB_ASSERT(!series.empty(), "an interval needs some rows");
-  const auto median = [series](std::size_t begin, std::size_t end) {
-    const std::span<const double> stretch = series.subspan(begin, end - begin);
-    return median_of({stretch.begin(), stretch.end()});
-  };
-  return around(median_of({series.begin(), series.end()}), by_stretch(series.size(), median));
+  return around(median_of({series.begin(), series.end()}), medians(series));
+}
+
+double chance_above(std::span<const double> series, double limit) {
+  const std::vector<double> all = medians(series);
+  const auto above = std::ranges::count_if(all, [limit](double median) { return median > limit; });
+  double chance = std::pow(0.5, static_cast<double>(all.size()));  // that just so many of them are below
+  double sum = 0;
+  for (std::size_t below = 0; std::cmp_less_equal(below + static_cast<std::size_t>(above), all.size()); ++below) {
+    sum += chance;
+    chance *= static_cast<double>(all.size() - below) / static_cast<double>(below + 1);
+  }
+  return sum;
 }
 
 Estimate estimate_of_sums(std::span<const double> parts, std::span<const double> wholes) {

@@ -26,6 +26,9 @@ inline constexpr std::size_t kLeastRows = 6;
 // Of a share whose parts do not come evenly, as of a loader that gives several batches at once: in each stretch it is
 // the sum of the parts over the sum of the wholes. REQUIRES: as many of both, and some.
 [[nodiscard]] Estimate estimate_of_sums(std::span<const double> parts, std::span<const double> wholes);
+// The chance that so many of the stretches' medians lie above the limit where the median of them all does not.
+// REQUIRES: not empty.
+[[nodiscard]] double chance_above(std::span<const double> series, double limit);
 // The interval encloses the value. REQUIRES: not empty.
 [[nodiscard]] Estimate estimate_of(std::span<const double> series);
 

@@ -4,8 +4,11 @@
 
 namespace trimtab::coordinator {
 
-void JobCard::connected(std::int32_t rank, const std::string& node, std::uint64_t launch) {
+void JobCard::connected(std::int32_t rank, const std::string& node, std::uint64_t launch,
+                        const std::string& fingerprint_json) {
   fold_.connected(rank, node, static_cast<std::int64_t>(launch));
+  auto fingerprint = parse_fingerprint(fingerprint_json, "node " + node);
+  if (fingerprint.ok()) fold_.on_node(node, std::move(fingerprint).value());
 }
 
 void JobCard::step(std::int32_t rank, const CardStep& step) {

@@ -25,10 +25,15 @@ class JobCard {
   JobCard(std::string job, std::int32_t world_size, std::string kept)
       : fold_(std::move(job), world_size), kept_(std::move(kept)), goes_on_(!kept_.empty()) {}
 
-  void connected(std::int32_t rank, const std::string& node, std::uint64_t launch);
+  // `fingerprint_json`: what its node is, as its agent says. One that cannot be read is not named.
+  void connected(std::int32_t rank, const std::string& node, std::uint64_t launch,
+                 const std::string& fingerprint_json = "");
   void step(std::int32_t rank, const CardStep& step);
   [[nodiscard]] Status facts(std::int32_t rank, const std::string& facts_json);
-  void activity(std::int32_t rank, const api::LiveRank& activity) { fold_.activity(rank, activity); }
+  // `unknown_cupti`: no kernel of it can be recorded.
+  void activity(std::int32_t rank, const api::LiveRank& activity, bool unknown_cupti) {
+    fold_.activity(rank, activity, unknown_cupti);
+  }
 
   // A look at the links between nodes; `first`: the look that came first under this job.
   void probed(const std::vector<Probe>& probes, const std::vector<Probe>& first);

@@ -15,6 +15,7 @@
 #include "tuning/change/change_phases.hpp"
 #include "tuning/hardware/diagnosis.hpp"
 #include "tuning/hardware/doubtful.hpp"
+#include "tuning/hardware/link_faults.hpp"
 #include "tuning/hardware/measured_again.hpp"
 #include "tuning/launch/step_assembly.hpp"
 #include "tuning/launch/submission.hpp"
@@ -86,6 +87,7 @@ struct HardwareProbed {
   std::vector<Probe> probes;
   std::string error;           // why there are none
   std::string plan_hash = {};  // that ran; empty = the incumbent
+  std::vector<LinkFault> faults = {};
   [[nodiscard]] bool failed() const { return !error.empty() || probes.empty(); }
 };
 

@@ -118,6 +118,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Drift, plan_hash, since_step, no
                                                 kept, gained_before, gained_in, confidence)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Probe, device, node, peer, level, ms, work, spread, remark, shared_ms,
                                                 shared_spread, used, round_trip_ms, shortest, longest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LinkFault, node, link, reading, what, confidence, device, within,
+                                                across, step, doubts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Resize, step, lost, devices, plan_hash, joined, outcome, trials_before)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForgottenTrials, adopted, rejected, failed, overhead_ms, tried)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Crash, wall_ns, step, launch, plan_hash, why)
@@ -418,6 +420,7 @@ std::string to_json(const TuningState& state) {
   if (state.watched) document["watched"] = true;
   if (is_told(state.profiling.near)) document["near"] = state.profiling.near;
   write_measured_again(state.hardware, document);
+  if (!state.hardware.link_faults.empty()) document["link_faults"] = state.hardware.link_faults;  // few links ever fail
   // A person's text or a rank's last output need not be UTF-8.
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -440,6 +443,7 @@ Result<TuningState> parse_tuning_state(std::string_view text) {
     state.watched = document.value("watched", false);
     if (document.contains("near")) document.at("near").get_to(state.profiling.near);
     read_measured_again(document, state.hardware);
+    read_later("link_faults", state.hardware.link_faults);
     if (!document.contains("trained_ms")) {
       state.spent.trained_ms = static_cast<double>(state.step) * state.incumbent_measured.mean_ms;
     }

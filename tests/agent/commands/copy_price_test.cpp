@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -164,6 +165,13 @@ TEST_CASE("the mount of a path is the nearest above it, the last of several, wit
 TEST_CASE("a checkpoint that is whole is told with what its copy takes, and what is cut off with nothing",
           "[copy_price]") {
   Saved saved;
+  const SystemClock clock;
+  std::atomic<std::int64_t> sampled_ns{0};
+  CopyPricer::Machine machine;
+  machine.sample = [&](const CopyContents& contents, const std::string& path, CopyWatch& watch) {
+    sampled_ns = clock.monotonic().count();
+    return sample_copy(contents, path, watch);
+  };
   net::EventLoop loop;
   std::vector<std::pair<bool, std::optional<CopyPrice>>> told;
   const auto take = [&](bool whole, const CheckpointLook&, const std::optional<CopyPrice>& price) {
@@ -171,7 +179,7 @@ TEST_CASE("a checkpoint that is whole is told with what its copy takes, and what
   };
   bool ready = false;
   {
-    const CheckpointWatch watch(loop, saved.path, {saved.scratch, kTiB, std::nullopt}, take);
+    const CheckpointWatch watch(loop, saved.path, {saved.scratch, kTiB, std::nullopt, machine}, take);
     // The first look is of what there is before.
     const auto write = loop.every(std::chrono::milliseconds(200), [&] {
       if (std::exchange(ready, true)) return;
@@ -179,6 +187,8 @@ TEST_CASE("a checkpoint that is whole is told with what its copy takes, and what
     });
     REQUIRE(run_until(loop, [&] { return !told.empty() && told.back().first; }));
   }
+  // It was priced while it settled: the news has not waited for that.
+  CHECK(clock.monotonic() - Nanoseconds(sampled_ns) > SaveDetector::kSettled / 2);
   CHECK_FALSE(told.front().second);
   REQUIRE(told.back().second);
   CHECK(told.back().second->contents.bytes == 10);

@@ -74,6 +74,25 @@ struct Node {
 
 }  // namespace
 
+TEST_CASE("what the counters of links say goes with the first report", "[hardware_probe]") {
+  Node node;
+  HardwareProbe::Surroundings parts = node.parts(kernel_interface_bytes);
+  parts.faults = [] {
+    return std::vector<host::LinkFault>{{"NVLink 3 of GPU 2", "up", "is not active, and was", 0.999, 2, true, false}};
+  };
+  node.probe = std::make_unique<HardwareProbe>(std::move(parts));
+  node.probe->begin(Node::order(4));
+  const wire::ProbeReport& report = node.next();
+  REQUIRE(report.faults_size() == 1);
+  CHECK(report.faults(0).link() == "NVLink 3 of GPU 2");
+  CHECK(report.faults(0).what() == "is not active, and was");
+  CHECK(report.faults(0).confidence() == 0.999);
+  CHECK(report.faults(0).device() == 2);
+  CHECK(report.faults(0).within());
+  CHECK_FALSE(report.faults(0).across());
+  CHECK(report.devices_size() > 0);
+}
+
 TEST_CASE("a node tells its CPUs' speed and where its ranks' network can be reached, then how fast the link is") {
   Node node(4);
   node.probe->begin(Node::order(3));

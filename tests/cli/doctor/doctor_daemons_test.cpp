@@ -101,6 +101,9 @@ TEST_CASE("each failure of an agent is named with its remedy") {
   const std::string sources =
       "trimtab_host_source_stalled{source=\"gpu\"} 1\ntrimtab_host_source_stalled{source=\"cpu\"} 0\n";
   CHECK(agent_with(sources, "sources").found == "reading hangs: gpu");
+  const std::string fault = "trimtab_agent_link_fault{link=\"NVLink 3 of GPU 2\",reading=\"up\"} 0.999\n";
+  CHECK(agent_with(fault, "links").found ==
+        "worse than they were, by their own counters, 95 % sure at least: NVLink 3 of GPU 2");
 }
 
 TEST_CASE("an agent's disk beyond its budget is named with its parts, and with what the largest goes down with") {

@@ -62,6 +62,19 @@ TEST_CASE("on a GPU node where nothing restricts profiling, kernels are seen") {
   CHECK(says(named(checks, "privileges").found, "perf_event_paranoid=4 does not matter"));
 }
 
+TEST_CASE("links that are below their best are named, on any node") {
+  host::ProfilingFacts facts = good_node();
+  CHECK(named(gpu_checks(facts, {}), "PCIe links").found == "none is below its best");
+  facts.links_below = {{"PCIe of GPU 1", "lanes", "runs at 8 lanes, and could at 16 lanes"}};
+  const Check check = named(gpu_checks(facts, {}), "PCIe links");
+  CHECK(check.health == Health::kWarn);
+  CHECK(check.found == "PCIe of GPU 1 runs at 8 lanes, and could at 16 lanes");
+  CHECK(says(check.remedy, "reseat the card"));
+  facts.gpus = {};
+  facts.device_files.clear();
+  CHECK(named(gpu_checks(facts, {}), "PCIe links").found == check.found);
+}
+
 TEST_CASE("on a CPU node ranges are seen, and nothing is wrong") {
   host::ProfilingFacts facts;
   facts.gpus.reason = "NVML cannot be loaded";

@@ -192,19 +192,23 @@ TEST_CASE("this machine can be read") {
 }
 
 TEST_CASE("every measure that a source gives is in the list, and every one of the list is explained to people") {
-  static constexpr std::array kAll{&kSourceUp,          &kSourceStalled,    &kSourceFailures,    &kSourceReadSeconds,
-                                   &kCpuSeconds,        &kContextSwitches,  &kProcessesRunning,  &kProcessesBlocked,
-                                   &kCpuClock,          &kCpuThrottles,     &kMemoryTotal,       &kMemoryAvailable,
-                                   &kMemoryCached,      &kMemoryShared,     &kSwapTotal,         &kSwapFree,
-                                   &kPressure,          &kCgroupMemory,     &kCgroupMemoryLimit, &kCgroupCpuLimit,
-                                   &kCgroupCpu,         &kCgroupThrottled,  &kNetworkUp,         &kNetworkSpeed,
-                                   &kNetworkBytes,      &kNetworkPackets,   &kNetworkErrors,     &kNetworkDrops,
-                                   &kNetworkLeftOut,    &kInfinibandUp,     &kInfinibandRate,    &kInfinibandBytes,
-                                   &kInfinibandPackets, &kInfinibandEvents, &kDeviceInfo,        &kDeviceUp,
-                                   &kDeviceClock,       &kDeviceClockMax,   &kDeviceThrottled,   &kDevicePower,
-                                   &kDevicePowerLimit,  &kDeviceEnergy,     &kDeviceTemperature, &kDeviceMemoryTotal,
-                                   &kDeviceMemoryUsed,  &kDeviceBusy,       &kDeviceEcc,         &kDevicePcieGeneration,
-                                   &kDevicePcieWidth,   &kDeviceNvLinks,    &kDeviceMigInstances};
+  static constexpr std::array kAll{
+      &kSourceUp,           &kSourceStalled,     &kSourceFailures,     &kSourceReadSeconds,
+      &kCpuSeconds,         &kContextSwitches,   &kProcessesRunning,   &kProcessesBlocked,
+      &kCpuClock,           &kCpuThrottles,      &kMemoryTotal,        &kMemoryAvailable,
+      &kMemoryCached,       &kMemoryShared,      &kSwapTotal,          &kSwapFree,
+      &kPressure,           &kCgroupMemory,      &kCgroupMemoryLimit,  &kCgroupCpuLimit,
+      &kCgroupCpu,          &kCgroupThrottled,   &kNetworkUp,          &kNetworkSpeed,
+      &kNetworkBytes,       &kNetworkPackets,    &kNetworkErrors,      &kNetworkDrops,
+      &kNetworkLeftOut,     &kInfinibandUp,      &kInfinibandRate,     &kInfinibandBytes,
+      &kInfinibandPackets,  &kInfinibandEvents,  &kDeviceInfo,         &kDeviceUp,
+      &kDeviceClock,        &kDeviceClockMax,    &kDeviceThrottled,    &kDevicePower,
+      &kDevicePowerLimit,   &kDeviceEnergy,      &kDeviceTemperature,  &kDeviceMemoryTotal,
+      &kDeviceMemoryUsed,   &kDeviceBusy,        &kDeviceEcc,          &kDevicePcieGeneration,
+      &kDevicePcieWidth,    &kDeviceNvLinks,     &kDeviceMigInstances, &kDevicePcieGenerationMax,
+      &kDevicePcieWidthMax, &kDevicePcieReplays, &kDevicePcieTraffic,  &kDeviceNvLinkUp,
+      &kDeviceNvLinkErrors, &kPciLanes,          &kPciLanesMax,        &kPciSpeed,
+      &kPciSpeedMax,        &kPciErrors};
   std::set<std::string> listed;
   for (const Measure* measure : kAll) CHECK(listed.insert(measure->name).second);
   const NvmlScript script("h100_x2");

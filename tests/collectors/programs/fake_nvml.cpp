@@ -194,6 +194,12 @@ DEVICE_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned)
 DEVICE_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned)
 DEVICE_NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned)
 DEVICE_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned)
+DEVICE_NUMBER(nvmlDeviceGetPcieReplayCounter, unsigned)
+DEVICE_NUMBER_OF(nvmlDeviceGetPcieThroughput, unsigned)
+int nvmlDeviceGetNvLinkErrorCounter(void* device, unsigned link, int counter, unsigned long long* value) {
+  return give(ask(scope_of(device), with("nvmlDeviceGetNvLinkErrorCounter", link) + "/" + std::to_string(counter)),
+              value, sizeof *value);
+}
 int nvmlDeviceGetTopologyCommonAncestor(void* first, void* second, int* level) {
   return give(ask(scope_of(first), "nvmlDeviceGetTopologyCommonAncestor/" + scope_of(second)), level, sizeof *level);
 }

@@ -3,6 +3,7 @@
 #include "agents/hardware_probing.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "wire/agent.pb.h"
 
@@ -102,6 +103,37 @@ TEST_CASE("nodes' devices and the links between neighbours are probed, no node i
   CHECK(answer.probes[6].remark == "round trip 120 us");
   REQUIRE(agents.sent.size() == 4);
   for (const auto& [node, message] : agents.sent) CHECK(message.has_probe_end());
+}
+
+TEST_CASE("what a node says of its links' counters comes with the probe, where it is sure enough", "[probing]") {
+  Agents agents;
+  agents.probe(Agents::job("gpt", 1, 4));
+  wire::ProbeReport report;
+  report.set_id(1);
+  const auto add = [&report](const std::string& link, double confidence, std::int32_t device) {
+    wire::LinkFault& fault = *report.add_faults();
+    fault.set_link(link);
+    fault.set_reading("up");
+    fault.set_what("is not active, and was");
+    fault.set_confidence(confidence);
+    fault.set_device(device);
+    fault.set_within(true);
+  };
+  add("NVLink 3 of GPU 2", 0.999, 2);
+  add("NVLink 4 of GPU 9", 0.999, 9);  // no rank's
+  add("NVLink 5 of GPU 2", 0.9, 2);
+  add("NVLink 6 of GPU 2", std::nan(""), 2);
+  wire::ProbedDevice& device = *report.add_devices();
+  device.set_work("computation");
+  device.set_ms(5);
+  agents.probing.report("n0", report);
+  REQUIRE(agents.answers.size() == 1);
+  const auto& faults = agents.answers[0].faults;
+  REQUIRE(faults.size() == 2);
+  CHECK(to_text(faults) ==
+        "NVLink 3 of GPU 2 of node n0 is not active, and was; NVLink 4 of GPU 9 of node n0 is not active, and was");
+  CHECK(faults[0].device == 2);
+  CHECK(faults[1].device == -1);
 }
 
 TEST_CASE("ranks of one node in several networks are probed one link after the other, inside of one too", "[probing]") {

@@ -133,6 +133,44 @@ TEST_CASE("the link of two nodes is measured by a rank of each, and what goes ov
   CHECK(nlohmann::json::parse(found.request_json).at("items").at(0).at("ranks") == nlohmann::json({1, 2}));
 }
 
+TEST_CASE("links that counters doubt are measured, those alone, whatever probes say of them", "[doubtful]") {
+  SearchTask task = task_on(4);
+  const NodePair pair = node_pair("n1", "n2");
+  task.doubted[pair] = 2;
+  task.link_changes.pairs[pair] = {};  // as its level
+  const Doubtful found = doubtful(task);
+  REQUIRE_FALSE(found.items.empty());
+  for (const DoubtfulItem& item : found.items) {
+    CHECK(item.ranks == std::vector<std::int32_t>{1, 2});
+    CHECK(item.costs.front().expected_ns == Approx(item.costs.front().before_ns));
+  }
+  const Remeasured again =
+      measured(found, {}, [](std::int32_t, const DoubtfulCost& cost) { return 3 * cost.before_ns; });
+  const LinkChanges changes = as_measured(task.link_changes, again.costs);
+  CHECK(changes.pairs.at(pair).share == Approx(1.0 / 3).epsilon(1e-3));
+  CHECK(changes.levels.empty());
+  task.doubted.clear();
+  CHECK(doubtful(task).items.empty());  // nothing says that it has changed
+}
+
+TEST_CASE("of several devices of a node the one measures whose link it is", "[doubtful]") {
+  SearchTask task = task_on(2);
+  Cluster cluster = nodes_of(2);
+  for (Node& node : cluster.nodes) node.devices = 4;
+  task.cluster = cluster;
+  task.costs = near_costs(tuner::needed_costs(near_model(), cluster, Knobs{}, {}));
+  task.incumbent = PlanText(replicated(8));
+  for (const auto& [pair, ranks] : {std::pair(node_pair("n1", "n1"), std::vector<std::int32_t>{4, 6}),
+                                    std::pair(node_pair("n0", "n1"), std::vector<std::int32_t>{0, 6})}) {
+    SearchTask one = task;
+    one.doubted[pair] = 6;
+    one.link_changes.pairs[pair] = {};
+    const Doubtful found = doubtful(one);
+    REQUIRE_FALSE(found.items.empty());
+    for (const DoubtfulItem& item : found.items) CHECK(item.ranks == ranks);
+  }
+}
+
 TEST_CASE("of a slow device the operators are measured that the incumbent runs there, the longest first",
           "[doubtful]") {
   SearchTask task = task_on(2);

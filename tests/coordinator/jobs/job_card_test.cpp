@@ -39,6 +39,17 @@ JobCard waiting_job() {
 
 }  // namespace
 
+TEST_CASE("a card names the processors and GPUs of its nodes, as their agents say") {
+  JobCard card = waiting_job();
+  CHECK(card.json().find("\"devices\"") == std::string::npos);
+  const Fingerprint node{{{"kind", "gpu"}, {"model", "NVIDIA H100"}}, {}, {}, {{"mps", "on"}}};
+  card.connected(0, "a", 1, to_json(node));
+  card.connected(1, "b", 1, "no JSON");
+  const std::string text = card.json();
+  CHECK(text.find("NVIDIA H100") != std::string::npos);
+  CHECK(text.find("GPUs are shared by MPS") != std::string::npos);
+}
+
 TEST_CASE("a link that is slower than at the job's first look stands in its card") {
   JobCard card = waiting_job();
   const std::vector<Probe> first{link_probe("a", "b", 10)};

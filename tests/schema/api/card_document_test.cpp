@@ -29,6 +29,7 @@ Card full_card() {
   card.recorded_by = "PyTorch Profiler";
   card.communication = {{"all_reduce", 0.15, 0.1}};
   card.memory = {30, 80, 50};
+  card.devices = {{"NVIDIA H100 80GB HBM3", 4, {"GPUs are shared by MPS"}}};
   CardFinding finding;
   finding.name = FindingName::kSlowRank;
   finding.rank = 0;

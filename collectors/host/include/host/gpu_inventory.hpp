@@ -30,6 +30,7 @@ struct NvLink {
   std::string version;  // "4.0"; empty when not told
   NvLinkEnd end = NvLinkEnd::kOther;
   std::string remote_bus_id;  // of a GPU; empty when not told
+  unsigned number = 0;        // of the GPU's links
 };
 
 struct GpuFacts {

@@ -12,6 +12,7 @@
 #include "base/units.hpp"
 #include "host/amd_gpus.hpp"
 #include "host/gpu_inventory.hpp"
+#include "host/link_watch.hpp"
 
 namespace trimtab::host {
 
@@ -34,6 +35,7 @@ struct ProfilingFacts {
   std::optional<Bytes> shared_memory;  // size of /dev/shm
   bool sealed_memory = false;          // rings can be made: memfd_create() with seals
   std::optional<std::int64_t> perf_event_paranoid;
+  std::vector<LinkFault> links_below = {};  // their best
 };
 
 struct ProfilingInput {
@@ -41,6 +43,7 @@ struct ProfilingInput {
   std::map<std::string, std::string> environment;  // of the job's processes
   std::vector<std::string> library_directories;    // beside the usual ones: the job's Python packages
   GpuInventory gpus = {};
+  Samples samples = {};  // of the sources "gpu" and "pci"
 };
 
 [[nodiscard]] ProfilingFacts read_profiling_facts(const ProfilingInput& input);

@@ -51,6 +51,7 @@ std::vector<NvLink> read_nvlinks(const NvmlLibrary& library, nvml::Device device
   for (unsigned number = 0; number < nvml::kMaxNvLinks; ++number) {
     if (!is_active(library, device, number)) continue;
     NvLink link;
+    link.number = number;
     const auto version =
         library.ask<unsigned>(TRIMTAB_NVML(library, nvmlDeviceGetNvLinkVersion), refusals, device, number);
     const auto end =

@@ -29,6 +29,8 @@ enum EccError : int { kEccCorrected = 0, kEccUncorrected = 1 };
 inline constexpr int kEccVolatile = 0;  // since the driver was loaded
 enum NvLinkRemote : int { kRemoteGpu = 0, kRemoteNpu = 1, kRemoteSwitch = 2 };
 inline constexpr unsigned kMaxNvLinks = 36;
+enum NvLinkError : int { kLinkReplay = 0, kLinkRecovery = 1, kLinkCrcFlit = 2, kLinkCrcData = 3 };
+enum PcieTraffic : int { kPcieSent = 0, kPcieReceived = 1 };  // in KB/s over 20 ms
 
 struct Memory {
   unsigned long long total = 0;
@@ -76,46 +78,49 @@ struct ConfidentialState {
 static_assert(sizeof(ConfidentialState) == 12);
 
 // F(name, argument types...): int name(arguments).
-#define TRIMTAB_NVML_FUNCTIONS(F)                                           \
-  F(nvmlInit_v2)                                                            \
-  F(nvmlShutdown)                                                           \
-  F(nvmlSystemGetDriverVersion, char*, unsigned)                            \
-  F(nvmlSystemGetCudaDriverVersion_v2, int*)                                \
-  F(nvmlSystemGetConfComputeState, ConfidentialState*)                      \
-  F(nvmlDeviceGetCount_v2, unsigned*)                                       \
-  F(nvmlDeviceGetHandleByIndex_v2, unsigned, Device*)                       \
-  F(nvmlDeviceGetName, Device, char*, unsigned)                             \
-  F(nvmlDeviceGetUUID, Device, char*, unsigned)                             \
-  F(nvmlDeviceGetPciInfo_v3, Device, PciInfo*)                              \
-  F(nvmlDeviceGetMemoryInfo, Device, Memory*)                               \
-  F(nvmlDeviceGetNumGpuCores, Device, unsigned*)                            \
-  F(nvmlDeviceGetCudaComputeCapability, Device, int*, int*)                 \
-  F(nvmlDeviceGetAttributes_v2, Device, Attributes*)                        \
-  F(nvmlDeviceGetClockInfo, Device, int, unsigned*)                         \
-  F(nvmlDeviceGetMaxClockInfo, Device, int, unsigned*)                      \
-  F(nvmlDeviceGetClock, Device, int, int, unsigned*)                        \
-  F(nvmlDeviceGetCurrentClocksEventReasons, Device, unsigned long long*)    \
-  F(nvmlDeviceGetCurrentClocksThrottleReasons, Device, unsigned long long*) \
-  F(nvmlDeviceGetPowerUsage, Device, unsigned*)                             \
-  F(nvmlDeviceGetEnforcedPowerLimit, Device, unsigned*)                     \
-  F(nvmlDeviceGetTotalEnergyConsumption, Device, unsigned long long*)       \
-  F(nvmlDeviceGetTemperature, Device, int, unsigned*)                       \
-  F(nvmlDeviceGetUtilizationRates, Device, Utilization*)                    \
-  F(nvmlDeviceGetEccMode, Device, int*, int*)                               \
-  F(nvmlDeviceGetTotalEccErrors, Device, int, int, unsigned long long*)     \
-  F(nvmlDeviceGetMigMode, Device, unsigned*, unsigned*)                     \
-  F(nvmlDeviceGetMaxMigDeviceCount, Device, unsigned*)                      \
-  F(nvmlDeviceGetMigDeviceHandleByIndex, Device, unsigned, Device*)         \
-  F(nvmlDeviceGetComputeMode, Device, int*)                                 \
-  F(nvmlDeviceGetVirtualizationMode, Device, int*)                          \
-  F(nvmlDeviceGetMaxPcieLinkGeneration, Device, unsigned*)                  \
-  F(nvmlDeviceGetMaxPcieLinkWidth, Device, unsigned*)                       \
-  F(nvmlDeviceGetCurrPcieLinkGeneration, Device, unsigned*)                 \
-  F(nvmlDeviceGetCurrPcieLinkWidth, Device, unsigned*)                      \
-  F(nvmlDeviceGetTopologyCommonAncestor, Device, Device, int*)              \
-  F(nvmlDeviceGetNvLinkState, Device, unsigned, int*)                       \
-  F(nvmlDeviceGetNvLinkVersion, Device, unsigned, unsigned*)                \
-  F(nvmlDeviceGetNvLinkRemotePciInfo_v2, Device, unsigned, PciInfo*)        \
+#define TRIMTAB_NVML_FUNCTIONS(F)                                                \
+  F(nvmlInit_v2)                                                                 \
+  F(nvmlShutdown)                                                                \
+  F(nvmlSystemGetDriverVersion, char*, unsigned)                                 \
+  F(nvmlSystemGetCudaDriverVersion_v2, int*)                                     \
+  F(nvmlSystemGetConfComputeState, ConfidentialState*)                           \
+  F(nvmlDeviceGetCount_v2, unsigned*)                                            \
+  F(nvmlDeviceGetHandleByIndex_v2, unsigned, Device*)                            \
+  F(nvmlDeviceGetName, Device, char*, unsigned)                                  \
+  F(nvmlDeviceGetUUID, Device, char*, unsigned)                                  \
+  F(nvmlDeviceGetPciInfo_v3, Device, PciInfo*)                                   \
+  F(nvmlDeviceGetMemoryInfo, Device, Memory*)                                    \
+  F(nvmlDeviceGetNumGpuCores, Device, unsigned*)                                 \
+  F(nvmlDeviceGetCudaComputeCapability, Device, int*, int*)                      \
+  F(nvmlDeviceGetAttributes_v2, Device, Attributes*)                             \
+  F(nvmlDeviceGetClockInfo, Device, int, unsigned*)                              \
+  F(nvmlDeviceGetMaxClockInfo, Device, int, unsigned*)                           \
+  F(nvmlDeviceGetClock, Device, int, int, unsigned*)                             \
+  F(nvmlDeviceGetCurrentClocksEventReasons, Device, unsigned long long*)         \
+  F(nvmlDeviceGetCurrentClocksThrottleReasons, Device, unsigned long long*)      \
+  F(nvmlDeviceGetPowerUsage, Device, unsigned*)                                  \
+  F(nvmlDeviceGetEnforcedPowerLimit, Device, unsigned*)                          \
+  F(nvmlDeviceGetTotalEnergyConsumption, Device, unsigned long long*)            \
+  F(nvmlDeviceGetTemperature, Device, int, unsigned*)                            \
+  F(nvmlDeviceGetUtilizationRates, Device, Utilization*)                         \
+  F(nvmlDeviceGetEccMode, Device, int*, int*)                                    \
+  F(nvmlDeviceGetTotalEccErrors, Device, int, int, unsigned long long*)          \
+  F(nvmlDeviceGetMigMode, Device, unsigned*, unsigned*)                          \
+  F(nvmlDeviceGetMaxMigDeviceCount, Device, unsigned*)                           \
+  F(nvmlDeviceGetMigDeviceHandleByIndex, Device, unsigned, Device*)              \
+  F(nvmlDeviceGetComputeMode, Device, int*)                                      \
+  F(nvmlDeviceGetVirtualizationMode, Device, int*)                               \
+  F(nvmlDeviceGetMaxPcieLinkGeneration, Device, unsigned*)                       \
+  F(nvmlDeviceGetMaxPcieLinkWidth, Device, unsigned*)                            \
+  F(nvmlDeviceGetCurrPcieLinkGeneration, Device, unsigned*)                      \
+  F(nvmlDeviceGetCurrPcieLinkWidth, Device, unsigned*)                           \
+  F(nvmlDeviceGetPcieReplayCounter, Device, unsigned*)                           \
+  F(nvmlDeviceGetPcieThroughput, Device, int, unsigned*)                         \
+  F(nvmlDeviceGetTopologyCommonAncestor, Device, Device, int*)                   \
+  F(nvmlDeviceGetNvLinkState, Device, unsigned, int*)                            \
+  F(nvmlDeviceGetNvLinkErrorCounter, Device, unsigned, int, unsigned long long*) \
+  F(nvmlDeviceGetNvLinkVersion, Device, unsigned, unsigned*)                     \
+  F(nvmlDeviceGetNvLinkRemotePciInfo_v2, Device, unsigned, PciInfo*)             \
   F(nvmlDeviceGetNvLinkRemoteDeviceType, Device, unsigned, int*)
 
 struct Functions {

@@ -1,5 +1,7 @@
 #include <array>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "gpu/gpu_layout.hpp"
 #include "sources/sources.hpp"
@@ -15,6 +17,10 @@ constexpr std::array<std::pair<int, const char*>, 4> kClocks{{{nvml::kClockSm, "
                                                               {nvml::kClockMemory, "memory"},
                                                               {nvml::kClockGraphics, "graphics"},
                                                               {nvml::kClockVideo, "video"}}};
+constexpr std::array<std::pair<int, const char*>, 4> kNvLinkErrors{{{nvml::kLinkReplay, "replay"},
+                                                                    {nvml::kLinkRecovery, "recovery"},
+                                                                    {nvml::kLinkCrcFlit, "crc_flit"},
+                                                                    {nvml::kLinkCrcData, "crc_data"}}};
 
 // Why a GPU's clock is lower than it could be, in the words of nvidia-smi. Bits of NVML's clocks event reasons.
 struct ThrottleReason {
@@ -46,16 +52,28 @@ class GpuReading final {
     read_throttling();
     read_power();
     read_memory();
-    give<unsigned>(kDevicePcieGeneration, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkGeneration));
-    give<unsigned>(kDevicePcieWidth, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkWidth));
+    read_pcie();
   }
 
-  // NVLinks and MIG instances.
-  void read_layout() {
+  // Those that were active at some look, whatever they are now.
+  void read_nvlinks(const std::set<unsigned>& links) {
+    for (const unsigned link : links) {
+      const std::string number = std::to_string(link);
+      give<int>(kDeviceNvLinkUp, 1, {{"link", number}}, TRIMTAB_NVML(library_, nvmlDeviceGetNvLinkState), link);
+      for (const auto& [error, kind] : kNvLinkErrors) {
+        give<unsigned long long>(kDeviceNvLinkErrors, 1, {{"link", number}, {"kind", kind}},
+                                 TRIMTAB_NVML(library_, nvmlDeviceGetNvLinkErrorCounter), link, error);
+      }
+    }
+  }
+
+  // NVLinks and MIG instances. Links that are active now are added to `active`.
+  void read_layout(std::set<unsigned>& active) {
     GpuFacts gpu;
     read_mig(library_, device_, gpu, refusals_);
     if (gpu.mig.value_or(false)) add(kDeviceMigInstances, static_cast<double>(gpu.instances.size()));
-    const auto links = read_nvlinks(library_, device_, refusals_);
+    const auto links = host::read_nvlinks(library_, device_, refusals_);
+    for (const NvLink& link : links) active.insert(link.number);
     if (!links.empty()) add(kDeviceNvLinks, static_cast<double>(links.size()));
   }
 
@@ -100,6 +118,19 @@ class GpuReading final {
       *mask &= ~reason.bit;
     }
     add(kDeviceThrottled, *mask != 0 ? 1 : 0, {{"reason", "other"}});
+  }
+
+  void read_pcie() {
+    constexpr double kKilobyte = 1e3;
+    give<unsigned>(kDevicePcieGeneration, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkGeneration));
+    give<unsigned>(kDevicePcieGenerationMax, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetMaxPcieLinkGeneration));
+    give<unsigned>(kDevicePcieWidth, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetCurrPcieLinkWidth));
+    give<unsigned>(kDevicePcieWidthMax, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetMaxPcieLinkWidth));
+    give<unsigned>(kDevicePcieReplays, 1, {}, TRIMTAB_NVML(library_, nvmlDeviceGetPcieReplayCounter));
+    give<unsigned>(kDevicePcieTraffic, kKilobyte, {{"direction", "transmit"}},
+                   TRIMTAB_NVML(library_, nvmlDeviceGetPcieThroughput), int{nvml::kPcieSent});
+    give<unsigned>(kDevicePcieTraffic, kKilobyte, {{"direction", "receive"}},
+                   TRIMTAB_NVML(library_, nvmlDeviceGetPcieThroughput), int{nvml::kPcieReceived});
   }
 
   void read_power() {
@@ -175,15 +206,18 @@ class GpuSource final : public Source {
     const bool answers = library_->call.nvmlDeviceGetHandleByIndex_v2(index, &device) == nvml::kSuccess;
     samples.push_back({&kDeviceUp, {{"device", std::to_string(index)}}, answers ? 1.0 : 0.0});
     if (!answers) return;
-    GpuReading(*library_, device, index, samples).read();
-    if (with_layout) GpuReading(*library_, device, index, layout_).read_layout();
+    if (with_layout) GpuReading(*library_, device, index, layout_).read_layout(nvlinks_[index]);
+    GpuReading reading(*library_, device, index, samples);
+    reading.read();
+    reading.read_nvlinks(nvlinks_[index]);
   }
 
   const std::string nvml_;
   std::shared_ptr<NvmlLibrary> library_;  // stays open: opening wakes a GPU that nobody uses
   bool none_ = false;
   unsigned turn_ = 0;
-  Samples layout_;  // as last looked at
+  Samples layout_;                                  // as last looked at
+  std::map<unsigned, std::set<unsigned>> nvlinks_;  // by device, those that were active at some look
 };
 
 }  // namespace

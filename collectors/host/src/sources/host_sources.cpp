@@ -33,6 +33,7 @@ std::vector<std::unique_ptr<Source>> host_sources(const std::string& root, const
   add("cgroup", read_cgroup);
   add("network", read_network);
   add("infiniband", read_infiniband);
+  add("pci", read_pci);
   sources.push_back(gpu_source(nvml));
   return sources;
 }

@@ -17,6 +17,7 @@ namespace trimtab::host {
 [[nodiscard]] Result<Samples> read_cgroup(const std::string& root);      // the control group of this process
 [[nodiscard]] Result<Samples> read_network(const std::string& root);     // /sys/class/net
 [[nodiscard]] Result<Samples> read_infiniband(const std::string& root);  // /sys/class/infiniband
+[[nodiscard]] Result<Samples> read_pci(const std::string& root);         // /sys/bus/pci/devices: GPUs and network cards
 [[nodiscard]] std::unique_ptr<Source> gpu_source(const std::string& nvml);
 
 inline constexpr Measure kSourceUp{"trimtab_host_source_up", "1 while a source's last read was good."};
@@ -66,6 +67,14 @@ inline constexpr Measure kInfinibandPackets{"trimtab_infiniband_packets_total", 
 inline constexpr Measure kInfinibandEvents{"trimtab_infiniband_events_total",
                                            "Waits, errors and congestion of a port, by the kernel's counter.", true};
 
+inline constexpr Measure kPciLanes{"trimtab_pci_lanes", "Lanes of a PCI device's link now."};
+inline constexpr Measure kPciLanesMax{"trimtab_pci_lanes_max", "The most that the device and its slot have."};
+inline constexpr Measure kPciSpeed{"trimtab_pci_transfers_per_second", "Speed of a lane now. It may fall at rest."};
+inline constexpr Measure kPciSpeedMax{"trimtab_pci_transfers_per_second_max",
+                                      "The most that the device and its slot have."};
+inline constexpr Measure kPciErrors{"trimtab_pci_errors_total", "Errors of the link that the device has reported.",
+                                    true};
+
 inline constexpr Measure kDeviceInfo{"trimtab_device_info", "1; the labels name the GPU."};
 inline constexpr Measure kDeviceUp{"trimtab_device_up", "1 while the GPU answers."};
 inline constexpr Measure kDeviceClock{"trimtab_device_clock_hertz", "Clock of a GPU's domain now."};
@@ -84,6 +93,15 @@ inline constexpr Measure kDeviceEcc{"trimtab_device_ecc_errors_total", "Memory e
                                     true};
 inline constexpr Measure kDevicePcieGeneration{"trimtab_device_pcie_generation", "PCIe generation of the link now."};
 inline constexpr Measure kDevicePcieWidth{"trimtab_device_pcie_lanes", "PCIe lanes of the link now."};
+inline constexpr Measure kDevicePcieGenerationMax{"trimtab_device_pcie_generation_max",
+                                                  "The most that device and slot can do."};
+inline constexpr Measure kDevicePcieWidthMax{"trimtab_device_pcie_lanes_max", "The most that device and slot have."};
+inline constexpr Measure kDevicePcieReplays{"trimtab_device_pcie_replays_total", "Packets that were sent again.", true};
+inline constexpr Measure kDevicePcieTraffic{"trimtab_device_pcie_bytes_per_second",
+                                            "Bytes over the link, within 20 ms."};
+inline constexpr Measure kDeviceNvLinkUp{"trimtab_device_nvlink_up",
+                                         "1 while an NVLink is active; of links that were once."};
+inline constexpr Measure kDeviceNvLinkErrors{"trimtab_device_nvlink_errors_total", "Errors of an NVLink.", true};
 inline constexpr Measure kDeviceNvLinks{"trimtab_device_nvlinks_active", "NVLinks that are up."};
 inline constexpr Measure kDeviceMigInstances{"trimtab_device_mig_instances", "MIG instances; only where MIG is on."};
 

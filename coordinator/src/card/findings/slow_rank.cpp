@@ -9,6 +9,7 @@
 
 #include "base/numbers.hpp"
 #include "card/findings/findings.hpp"
+#include "card/findings/slow_device.hpp"
 
 namespace trimtab::coordinator {
 
@@ -108,23 +109,51 @@ std::map<std::size_t, double> slow_ones(const OwnWork& work, const std::vector<d
   return {{slowest, slowest_ratio}};
 }
 
-// Among ranks that do the same work: `rows` are theirs, at `places` of the job's rows.
-Found find_among(const JobLook& job, const Rows& rows, const std::vector<std::size_t>& places) {
-  if (!rows.are_enough() || rows.ranks().size() < 2) return {};
+struct SlowRanks {
+  std::size_t slowest = 0;
+  Estimate longer;                     // of that one
+  std::map<std::size_t, double> slow;  // with those that are as slow
+};
+
+std::optional<SlowRanks> slow_by_steps(const JobLook& job, const Rows& rows) {
+  if (rows.ranks().size() < 2) return std::nullopt;
   const OwnWork work(rows);
   const std::vector<double> ratios = work.beside_others();
   const auto slowest = static_cast<std::size_t>(std::ranges::max_element(ratios) - ratios.begin());
   const Estimate longer = estimate_of(work.beside_others(slowest));
   const Limits& limits = job.on_device ? kDevice : rows.undisturbed() ? kHost : kDisturbed;
-  if (longer.value < std::log1p(limits.middle) || longer.low < std::log1p(limits.surely)) return {};
-  if (work.fastest_beside_others(slowest) < std::log1p(limits.fastest)) return {};
-  const std::map<std::size_t, double> slow = slow_ones(work, ratios, slowest, longer.value);
+  if (longer.value < std::log1p(limits.middle) || longer.low < std::log1p(limits.surely)) return std::nullopt;
+  if (work.fastest_beside_others(slowest) < std::log1p(limits.fastest)) return std::nullopt;
+  return SlowRanks{slowest, longer, slow_ones(work, ratios, slowest, longer.value)};
+}
+
+// "kernels take 8.1 % (7.6 % to 8.6 %) longer than the same ones of the others, 99.9 % sure: its device is slow".
+std::string kernels_text(const SlowDevice& device, const JobLook& job) {
+  constexpr double kMost = 0.999;
+  const std::string beside = device.by_past ? "than they did at first, beside what the others' have changed by"
+                                            : std::string("than the same ones of the others") +
+                                                  (job.facts.stages > 1 ? " of its pipeline stage" : "");
+  return "kernels take " + format_percent(std::expm1(device.longer.value)) + " (" +
+         format_percent(std::expm1(device.longer.low)) + " to " + format_percent(std::expm1(device.longer.high)) +
+         ") longer " + beside + ", " + format_percent(std::min(device.confidence, kMost)) +
+         " sure: its device is slow, whatever it has to do";
+}
+
+// Among ranks that do the same work: `rows` are theirs, at `places` of the job's rows.
+Found find_among(const JobLook& job, const Rows& rows, const std::vector<std::size_t>& places) {
+  if (!rows.are_enough()) return {};
+  const std::optional<SlowRanks> by_steps = slow_by_steps(job, rows);
+  const auto device = job.on_device ? slow_device(job.evidence, rows.ranks()) : std::nullopt;
+  if (!by_steps && !device) return {};
+  const std::size_t slowest = by_steps ? by_steps->slowest : device->place;
+  const Estimate longer = by_steps ? by_steps->longer : device->longer;
+  const auto slow = by_steps ? by_steps->slow : std::map<std::size_t, double>{{slowest, longer.value}};
   std::map<std::size_t, double> faster;
   for (const auto& [place, ratio] : slow) faster[places.at(place)] = ratio;
   // Of some steps together: what scatters from step to step is no rank's own.
   const Rows merged = job.work().merged();
   const Estimate gain = estimate_of(OwnWork(merged).gain(faster));
-  if (gain.value < kLeastGain) return {};
+  if (gain.value < kLeastGain && !device) return {};
   const std::int32_t rank = rows.ranks()[slowest];
   const std::string name = "rank " + std::to_string(rank);
   std::string also;
@@ -132,6 +161,15 @@ Found find_among(const JobLook& job, const Rows& rows, const std::vector<std::si
     if (place != slowest && slow.size() <= 9) also += " " + std::to_string(rows.ranks()[place]);
   }
   api::CardFinding finding = new_finding(api::FindingName::kSlowRank, gain, rank);
+  finding.advice = "look at what " + name + " has that others have not" +
+                   (job.on_device ? ": its GPU's clock and temperature (nvidia-smi -q -d PERFORMANCE), other processes"
+                                    " there, more or longer samples"
+                                  : ": other processes on its cores, fewer cores (taskset -p, OMP_NUM_THREADS), more or"
+                                    " longer samples, work that it does alone");
+  if (!by_steps) {
+    finding.why = "of " + name + job.node_words(rank) + " " + kernels_text(*device, job);
+    return finding;
+  }
   finding.why = name + job.node_words(rank) + " takes " + format_percent(std::expm1(longer.value)) + " (" +
                 format_percent(std::expm1(longer.low)) + " to " + format_percent(std::expm1(longer.high)) +
                 ") longer for its own work than the others" + (job.facts.stages > 1 ? " of its pipeline stage" : "") +
@@ -139,11 +177,7 @@ Found find_among(const JobLook& job, const Rows& rows, const std::vector<std::si
                 (slow.size() > 1 ? ". As slow: " + std::to_string(slow.size() - 1) + " more" +
                                        (also.empty() ? "" : " (ranks" + also + ")")
                                  : "");
-  finding.advice = "look at what " + name + " has that others have not" +
-                   (job.on_device ? ": its GPU's clock and temperature (nvidia-smi -q -d PERFORMANCE), other processes"
-                                    " there, more or longer samples"
-                                  : ": other processes on its cores, fewer cores (taskset -p, OMP_NUM_THREADS), more or"
-                                    " longer samples, work that it does alone");
+  if (device && device->place == slowest) finding.why += "; " + kernels_text(*device, job);
   return finding;
 }
 

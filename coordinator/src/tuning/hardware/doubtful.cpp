@@ -105,9 +105,8 @@ class Doubts {
     return {key, ns, changed_ns(key, ns, change)};
   }
 
-  void add(DoubtfulItem item, double times) {
+  void add(DoubtfulItem item, double weight) {
     for (const DoubtfulCost& one : item.costs) doubtful_.insert(one.key);
-    const double weight = changed_by(item) * times;
     const double takes = pause_ns(item);
     found_.push_back({std::move(item), weight, takes});
   }
@@ -115,8 +114,10 @@ class Doubts {
   void add_message(const CostKey& key, const LinkChange& change, const NodePair& pair,
                    std::vector<std::int32_t> ranks) {
     DoubtfulItem item{{changed(key, change)}, std::move(ranks), pair, -1};
-    if (changed_by(item) < kLeastChange * item.costs.front().before_ns) return;
-    add(std::move(item), is_of_incumbent(key) ? kOfIncumbent : 1);
+    const double before = item.costs.front().before_ns;
+    const double changed = task_.doubted.contains(pair) ? std::max(changed_by(item), before) : changed_by(item);
+    if (changed < kLeastChange * before) return;
+    add(std::move(item), changed * (is_of_incumbent(key) ? kOfIncumbent : 1));
   }
 
   void add_level(const std::string& level, const LinkChange& change) {
@@ -141,11 +142,21 @@ class Doubts {
     for (const Node& node : cluster_.nodes) {
       for (std::int32_t i = 0; i < node.devices; ++i) ranks[node.name].push_back(next++);
     }
-    const std::vector<std::int32_t>& first = ranks[pair.first];
-    const std::vector<std::int32_t>& second = ranks[pair.second];
+    std::vector<std::int32_t>& first = ranks[pair.first];
+    std::vector<std::int32_t>& second = ranks[pair.second];
     const std::size_t place = pair.first == pair.second ? 1 : 0;
     if (first.empty() || second.size() <= place) return std::nullopt;
+    if (const auto doubted = task_.doubted.find(pair); doubted != task_.doubted.end()) {
+      begin_with(doubted->second, first);
+      if (place == 0) begin_with(doubted->second, second);
+    }
     return std::vector<std::int32_t>{std::min(first[0], second[place]), std::max(first[0], second[place])};
+  }
+
+  // The one whose link it is, where that is known.
+  static void begin_with(std::int32_t device, std::vector<std::int32_t>& ranks) {
+    const auto found = std::ranges::find(ranks, device);
+    if (found != ranks.end()) std::rotate(ranks.begin(), found, found + 1);
   }
 
   // All ranks measure the operators of a slow device, so that it is seen beside the others, too.
@@ -162,7 +173,8 @@ class Doubts {
       for (const CostKey& key : {*forward, backward}) {
         if (known_.contains(key)) item.costs.push_back({key, known_.at(key), known_.at(key) / share});
       }
-      if (item.costs.size() == 2) add(std::move(item), count);
+      const double changed = changed_by(item);
+      if (item.costs.size() == 2) add(std::move(item), changed * count);
     }
   }
 

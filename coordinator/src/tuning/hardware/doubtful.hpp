@@ -38,9 +38,9 @@ struct Doubtful {
 };
 
 // The task's costs, links and slow devices, and its incumbent plan. An item weighs what its costs have changed by, as
-// probes say: of an operator in a step of the incumbent, of a message once, four times as much where the incumbent has
-// such a group. Items are taken by weight as long as they fit into the pause. Fails where the task's model or cluster
-// cannot be read.
+// probes say, or, where counters doubt a link, all of it: of an operator in a step of the incumbent, of a message once,
+// four times as much where the incumbent has such a group. Items are taken by weight as long as they fit into the
+// pause. Fails where the task's model or cluster cannot be read.
 [[nodiscard]] Result<Doubtful> doubtful_costs(const SearchTask& task, Nanoseconds pause);
 
 }  // namespace trimtab::coordinator

@@ -121,8 +121,11 @@ bool Hardware::explained(const HardwareProbed& probed) {
       explaining(not_sure(known_.last_probes, probed.probes), drift.after_ms > drift.before_ms);
   std::vector<Finding> findings = diagnose(known_.last_probes, probed.probes);
   std::erase_if(findings, [this](const Finding& one) { return history_.is_usual(one); });
+  const bool slower = drift.after_ms > drift.before_ms;
+  take_faults(probed.faults);
+  const std::vector<LinkFault> faults = comparable && slower ? doubt_links(drift.since_step) : std::vector<LinkFault>();
   // What prices plans is what it was, and no look has said otherwise.
-  const bool as_known = comparable && !priced && findings.empty() && slower_.empty();
+  const bool as_known = comparable && !priced && findings.empty() && slower_.empty() && faults.empty();
   if (!as_known) known_.forget_kept();
   history_.begin_anew(probed.probes);
   slower_.clear();
@@ -130,15 +133,15 @@ bool Hardware::explained(const HardwareProbed& probed) {
   known_.probed_plan_hash = probed.plan_hash.empty() ? view_.state.incumbent.hash : probed.plan_hash;
   if (!comparable) return not_explained("nothing was probed before it");
   known_.take_device_shares(findings, view_.state.cluster);
-  const bool slower = drift.after_ms > drift.before_ms;
   const std::vector<Finding> causes = explaining(findings, slower);
-  if (causes.empty()) {
+  if (causes.empty() && faults.empty()) {
     std::string why =
         std::string("no device and no link is clearly ") + (slower ? "slower" : "faster") + " than before";
     if (!doubtful.empty()) why += "; not sure enough to be named (" + doubt_text(doubtful);
     return !goes_on_as_kept(why) && not_explained(why);
   }
-  name_causes(causes, drift);
+  if (!causes.empty()) name_causes(causes, drift);
+  name_causes(faults, drift);
   out_.note("drift", "what has changed, " + confidence_text(drift.confidence) + " sure: " + drift.what);
   return true;
 }
@@ -187,7 +190,7 @@ void Hardware::begin_retuning() {
   known_.retuned_step = view_.state.step;
   Drift& drift = known_.drifts.back();
   // Also of what is not sure enough to be named: prices follow the probes all the same.
-  const bool is_named = drift.links || drift.devices;
+  const bool is_named = drift.links || drift.devices || std::ranges::any_of(known_.link_faults, &LinkFault::doubts);
   const bool is_priced = !known_.slow_devices.empty() || !link_changes(known_.first_probes, known_.last_probes).empty();
   drift.doubts = known_.measures_first = (is_named || is_priced) && view_.state.job.trials.measure_again.count() > 0;
 }

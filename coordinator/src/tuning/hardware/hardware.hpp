@@ -96,6 +96,9 @@ class Hardware {
   [[nodiscard]] std::map<std::int32_t, double> slowed_devices() const;
 
   void end_look();
+  void take_faults(const std::vector<LinkFault>& told);
+  // Of links that have become worse since then, which makes what goes over them doubtful.
+  [[nodiscard]] std::vector<LinkFault> doubt_links(std::int64_t since_step);
   void take_baseline(const std::vector<Probe>& probes);
   [[nodiscard]] bool is_recovery(const Finding& one) const;
   [[nodiscard]] bool take_recovery(const std::vector<Finding>& recovered);

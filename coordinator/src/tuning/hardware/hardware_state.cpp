@@ -54,6 +54,13 @@ void name_causes(const std::vector<Finding>& causes, Drift& drift) {
   drift.what = (recovered ? "recovered: " : "") + to_text(causes);
 }
 
+void name_causes(const std::vector<LinkFault>& faults, Drift& drift) {
+  if (faults.empty()) return;
+  const double confidence = confidence_of(faults);
+  drift.confidence = drift.what.empty() ? confidence : std::min(drift.confidence, confidence);
+  drift.what += (drift.what.empty() ? "" : "; ") + to_text(faults);
+}
+
 Drift drift_by_look(const std::vector<Finding>& findings, const TuningState& state) {
   Drift drift;
   drift.plan_hash = state.incumbent.hash;

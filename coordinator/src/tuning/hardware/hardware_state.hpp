@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tuning/hardware/diagnosis.hpp"
+#include "tuning/hardware/link_faults.hpp"
 #include "tuning/hardware/measured_again.hpp"
 #include "tuning/trial/comparison.hpp"
 
@@ -53,13 +54,14 @@ struct HardwareState {
   // took in training, on devices as fast as those that costs were measured on.
   std::vector<std::string> unprobed_nodes;
   std::vector<Probe> expected_there;
-  std::string other_hardware;    // nodes that came back as such and have not been measured since
-  bool unprofiled = false;       // no node is of the hardware any more that costs were measured on
-  double looks_ms = 0;           // what steps took longer while the hardware was looked at in training
-  double dearest_look_ms = 0;    // the most of these that one look took
-  bool measures_first = false;   // what the last drift has made doubtful is measured before plans are searched
-  std::uint64_t measurings = 0;  // so often ranks have been asked to
-  double measurings_ms = 0;      // that they stood still for it
+  std::string other_hardware;          // nodes that came back as such and have not been measured since
+  bool unprofiled = false;             // no node is of the hardware any more that costs were measured on
+  double looks_ms = 0;                 // what steps took longer while the hardware was looked at in training
+  double dearest_look_ms = 0;          // the most of these that one look took
+  bool measures_first = false;         // what the last drift has made doubtful is measured before plans are searched
+  std::uint64_t measurings = 0;        // so often ranks have been asked to
+  double measurings_ms = 0;            // that they stood still for it
+  std::vector<LinkFault> link_faults;  // that stand
 
   // One was noticed, and nothing has been done about it yet.
   [[nodiscard]] bool has_open_drift() const { return !drifts.empty() && !drifts.back().handled; }
@@ -87,6 +89,8 @@ struct HardwareState {
 
 // What has changed, as findings say it, in words.
 void name_causes(const std::vector<Finding>& causes, Drift& drift);
+// … and by what counters say besides.
+void name_causes(const std::vector<LinkFault>& faults, Drift& drift);
 // What looks found while steps take what they took.
 [[nodiscard]] Drift drift_by_look(const std::vector<Finding>& findings, const TuningState& state);
 

@@ -26,7 +26,8 @@ using NodePair = std::pair<std::string, std::string>;
 struct LinkChanges {
   // What all probed links of a level have in common: whatever was measured over it is wrong.
   std::map<std::string, LinkChange> levels;
-  // Pairs that are not as their level is then, each beside what it was when costs were measured.
+  // Pairs that are not as their level is then, each beside what it was when costs were measured; and those that
+  // counters make doubtful (SearchTask::doubted).
   std::map<NodePair, LinkChange> pairs;
   // The same of pairs that nobody has probed. Such a link is taken to be as the best probed one of either node, the
   // worse of the two: where all that is known of a node is slow, the node may be why; where it reaches another as ever,

@@ -68,10 +68,28 @@ void Hardware::end_look() {
   known_.dearest_look_ms = std::max(known_.dearest_look_ms, look_ms_);
 }
 
+void Hardware::take_faults(const std::vector<LinkFault>& told) {
+  const std::vector<LinkFault> fresh = coordinator::take_faults(told, view_.state.step, known_.link_faults);
+  if (fresh.empty()) return;
+  out_.note("drift", "a link's own counters call it worse than it was, " + confidence_text(confidence_of(fresh)) +
+                         " sure: " + to_text(fresh));
+}
+
+std::vector<LinkFault> Hardware::doubt_links(std::int64_t since_step) {
+  std::vector<LinkFault> doubtful;
+  for (LinkFault& one : known_.link_faults) {
+    if (one.step < since_step) continue;
+    one.doubts = true;
+    doubtful.push_back(one);
+  }
+  return doubtful;
+}
+
 bool Hardware::take_look(const HardwareProbed& probed) {
   end_look();
   if (probed.failed()) return false;
   out_.changed = true;
+  take_faults(probed.faults);
   const std::string plan = probed.plan_hash.empty() ? view_.state.incumbent.hash : probed.plan_hash;
   const bool is_new_plan = std::exchange(known_.probed_plan_hash, plan) != plan;
   search_again_ = price_other_hardware(probed.probes);
@@ -136,6 +154,7 @@ bool Hardware::take_recovery(const std::vector<Finding>& recovered) {
 void Hardware::begin_anew() {
   known_.forget_probes([](const Probe& one) { return one.device >= 0; });
   slower_.clear();
+  known_.link_faults.clear();  // tell devices' numbers
   for (Drift& drift : known_.drifts) drift.handled = true;
   known_.forget_kept();
   first_looked_ = false;

@@ -110,7 +110,9 @@ bool Hardware::take_slower(const SearchReply& reply) {
     out_.note("drift", "what looks have found slower changes nothing: " + none);
     return false;
   }
-  const Drift drift = drift_by_look(slower_, state);
+  Drift drift = drift_by_look(slower_, state);
+  const std::int64_t since = known_.drifts.empty() ? 0 : known_.drifts.back().noticed_step;
+  name_causes(doubt_links(std::max(since, known_.first_probed_step) + 1), drift);
   add_drift(drift);
   out_.note("drift", "looks at the hardware have found, though steps take what they took, " + drift.what +
                          ": another plan may take " + format_ms(optimistic_ms(state, *best)) + " a step beside " +

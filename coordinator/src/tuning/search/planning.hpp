@@ -61,6 +61,7 @@ struct SearchTask {
   std::string calibration_json;                 // of earlier jobs: where learning from the observations begins
   Shift shift;                                  // what may have changed since
   LinkChanges link_changes;                     // what a drift has made of them
+  std::map<NodePair, std::int32_t> doubted;     // by counters, each with a device of such a link; -1: any
   std::map<std::int32_t, double> slow_devices;  // their speed beside those that costs are of
   std::vector<MeasuredCost> measured_again;     // since then
   std::vector<std::string> excluded;

@@ -40,6 +40,12 @@ SearchTask search_task(const TuningState& state) {
   task.excluded.insert(task.excluded.end(), state.hung_hashes.begin(), state.hung_hashes.end());
   if (!state.hardware.drifts.empty()) task.shift = shift_of(state.hardware.drifts.back());
   task.link_changes = link_changes(state.hardware.first_probes, state.hardware.last_probes);
+  std::vector<std::string> nodes;
+  for (const NodeShare& share : state.nodes) nodes.push_back(share.node);
+  task.doubted = doubtful_pairs(state.hardware.link_faults, nodes);
+  for (const auto& [pair, device] : task.doubted) {  // priced as their level, until they are measured
+    task.link_changes.pairs.try_emplace(pair, task.link_changes.of_level(level_of(pair)));
+  }
   task.slow_devices = state.hardware.slow_devices;
   task.measured_again = state.hardware.measured_again();
   task.excluded.insert(task.excluded.end(), state.forgotten.tried.begin(), state.forgotten.tried.end());

@@ -89,6 +89,20 @@ struct CardMemory {
   }
 };
 
+// Ranks on devices of one kind.
+struct CardDevices {
+  std::string name;
+  std::int64_t ranks = 0;
+  std::vector<std::string> limits;
+
+  static constexpr void fields(auto&& visit) {
+    visit("name", &CardDevices::name, Presence::kAlways, "As the driver says, or the processor's. Empty: not told.");
+    visit("ranks", &CardDevices::ranks, Presence::kAlways, "");
+    visit("limits", &CardDevices::limits, Presence::kIfAny,
+          "What is not measured on these, or not of whole devices, and what works all the same.");
+  }
+};
+
 struct CardFinding {
   Word<FindingName> name;
   std::optional<std::int64_t> rank;
@@ -123,6 +137,7 @@ struct Card {
   CardShares shares;
   std::vector<CardCommunication> communication;
   CardMemory memory;
+  std::vector<CardDevices> devices;
   std::vector<CardFinding> findings;
   std::vector<std::string> notes;
 
@@ -142,6 +157,7 @@ struct Card {
     visit("communication", &Card::communication, Presence::kIfAny,
           "What shares.exposed_communication is made of, the largest first. Of traces alone.");
     visit("memory", &Card::memory, Presence::kAlways, "Of the rank that has the least left.");
+    visit("devices", &Card::devices, Presence::kIfAny, "What the ranks run on, the most of them first.");
     visit("findings", &Card::findings, Presence::kAlways, "Best first. Never empty once there are steps enough.");
     visit("notes", &Card::notes, Presence::kAlways, "What is missing, or to be known.");
   }
