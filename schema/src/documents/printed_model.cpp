@@ -43,9 +43,10 @@ class SchemaMember final : public nlohmann::json_sax<Json> {
   bool is_model_ = false;
 };
 
-// The start of what was printed, for a message.
+// The start of what was printed, at a message's end: that part is not for everybody
+// (coordinator/src/api/rank_output.cpp).
 std::string seen(std::string_view output) {
-  return output.empty() ? "nothing was printed" : "the output begins with " + quoted_text(output);
+  return output.empty() ? "; nothing was printed" : "; the output begins with " + quoted_text(output);
 }
 
 }  // namespace
@@ -69,8 +70,9 @@ Result<std::string> printed_model(std::string_view output) {
   }
   if (!found.empty()) return found;
   return bad_input(
-      "printed no model.json: needs a JSON object with \"schema\": \"trimtab.model/1\" on standard output, " +
-      seen(output) + "; trimtab.module_model and 'trimtab model extract' print one");
+      "printed no model.json: needs a JSON object with \"schema\": \"trimtab.model/1\" on standard output. "
+      "trimtab.module_model and 'trimtab model extract' print one" +
+      seen(output));
 }
 
 }  // namespace trimtab

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "store/file_place.hpp"
@@ -49,6 +51,23 @@ Status check_existing(const std::string& path, DatabaseMode mode, const std::str
                      ". Change its permissions, or give another path");
 }
 
+struct OpenFiles {
+  std::mutex mutex;
+  std::multiset<std::string> paths;
+};
+
+OpenFiles& open_files() {
+  static OpenFiles all;
+  return all;
+}
+
+// The same for every way to write a path.
+std::string named(const std::string& path) {
+  std::error_code failure;
+  const auto name = std::filesystem::weakly_canonical(path, failure);
+  return failure ? path : name.string();
+}
+
 // The application id at byte 68 of an SQLite header, big-endian.
 std::uint32_t application_id_in(const std::array<char, 100>& header) {
   std::uint32_t id = 0;
@@ -58,7 +77,7 @@ std::uint32_t application_id_in(const std::array<char, 100>& header) {
 
 // A hot journal means that the header may be half written; SQLite must repair it before anybody can tell whose it is.
 Status check_header(const std::string& path, const Migrations& migrations) {
-  if (has_content(path + "-journal")) return {};
+  if (has_content(path + "-journal") || OpenFile::is_open(path)) return {};
   std::array<char, 100> header{};
   std::ifstream file(path, std::ios::binary);
   file.read(header.data(), header.size());
@@ -116,6 +135,21 @@ void write_pid(int file) {
 }
 
 }  // namespace
+
+OpenFile::OpenFile(const std::string& path) : path_(named(path)) {
+  const std::lock_guard guard(open_files().mutex);
+  open_files().paths.insert(path_);
+}
+
+OpenFile::~OpenFile() {
+  const std::lock_guard guard(open_files().mutex);
+  open_files().paths.erase(open_files().paths.find(path_));
+}
+
+bool OpenFile::is_open(const std::string& path) {
+  const std::lock_guard guard(open_files().mutex);
+  return open_files().paths.contains(named(path));
+}
 
 Error foreign_file(const std::string& path, const Migrations& migrations, const std::string& found) {
   return bad_input(path + " is not a " + migrations.kind + ": " + found + "; nothing was changed. Give another path");

@@ -13,6 +13,20 @@ namespace trimtab {
 // Refuses a path that cannot be opened in this mode, and a file that is not ours. Changes nothing.
 [[nodiscard]] Status check_place(const std::string& path, DatabaseMode mode, const Migrations& migrations);
 
+// Of a database file while this process has it open in SQLite: the process's locks on a file are lost as soon as any
+// descriptor of it is closed (fcntl(2)), so nothing else may open it here meanwhile. Any thread.
+class OpenFile final {
+ public:
+  explicit OpenFile(const std::string& path);
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile();
+  [[nodiscard]] static bool is_open(const std::string& path);
+
+ private:
+  std::string path_;
+};
+
 // The refusal of somebody else's file.
 [[nodiscard]] Error foreign_file(const std::string& path, const Migrations& migrations, const std::string& found);
 

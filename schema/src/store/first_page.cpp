@@ -16,6 +16,7 @@
 #include "base/descriptor.hpp"
 #include "schema/durable_file.hpp"
 #include "schema/hash64.hpp"
+#include "store/database_place.hpp"
 
 namespace trimtab {
 
@@ -164,6 +165,7 @@ void keep_first_page(SQLite::Database& connection, const std::string& path) {
 }
 
 bool mend_first_page(const std::string& path) {
+  if (OpenFile::is_open(path)) return false;
   Pages copies = kept_pages(path);
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);

@@ -121,6 +121,7 @@ class SqliteDatabase : public DatabaseBackend {
         kind_(migrations.kind),
         mode_(mode),
         lock_(std::move(lock)),
+        open_(path_),
         connection_(connect(path_, mode)) {}
   ~SqliteDatabase() override;
 
@@ -180,7 +181,8 @@ class SqliteDatabase : public DatabaseBackend {
   const Migrations migrations_;
   const std::string kind_;
   const DatabaseMode mode_;
-  OwnerLock lock_;  // given back after the connection has closed
+  OwnerLock lock_;  // given back after the connection has closed, as the next
+  OpenFile open_;
   SQLite::Database connection_;
   FilePlace place_;
   bool opened_ = false;

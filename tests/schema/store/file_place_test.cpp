@@ -3,7 +3,11 @@
 
 #include "store/file_place.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -47,6 +51,42 @@ void remove_all(const std::string& path) {
 }
 
 }  // namespace
+
+// Locks of this process on the file, as the kernel lists them.
+std::size_t locks_on(const std::string& path) {
+  struct stat found {};
+  REQUIRE(::stat(path.c_str(), &found) == 0);
+  std::ifstream locks("/proc/locks");
+  const std::string inode = ":" + std::to_string(found.st_ino) + " ";
+  std::size_t count = 0;
+  for (std::string line; std::getline(locks, line);) count += line.find(inode) != std::string::npos ? 1 : 0;
+  return count;
+}
+
+TEST_CASE("who opens a database once more in this process takes no lock of it away") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  Database database = create(path);
+  REQUIRE(add(database, "a").ok());
+  const std::size_t locks = locks_on(path);
+  REQUIRE(locks > 0);
+  CHECK(names_in(path) == "a");
+  CHECK(locks_on(path) == locks);
+}
+
+TEST_CASE("a link or a pipe where the first page's copy lies is replaced, and what it names stays") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string other = directory.file("other");
+  std::ofstream(other) << "kept";
+  const std::string copy = path + ".first-page";
+  fs::create_symlink(other, copy);
+  REQUIRE(names_in((create(path), path)).empty());
+  CHECK(std::string(std::istreambuf_iterator<char>(std::ifstream(other).rdbuf()), {}) == "kept");
+  fs::remove(copy);
+  REQUIRE(::mkfifo(copy.c_str(), 0600) == 0);
+  CHECK(names_in(path).empty());
+}
 
 TEST_CASE("a database that was removed while it is open is written back before anything more is confirmed") {
   const TemporaryDirectory directory;
