@@ -15,7 +15,9 @@ namespace {
 
 std::optional<api::Terms> terms_of(const std::vector<StepTerms>& terms, std::size_t stage) {
   if (stage >= terms.size() || terms[stage].total_ms() <= 0) return std::nullopt;
-  return api::Terms{terms[stage]};
+  api::Terms told{terms[stage]};
+  if (told.launching_ms > 0) told.launch_bound_ms = told.launching_ms;
+  return told;
 }
 
 std::optional<api::Terms> measured_terms_of(const Trial& trial, std::size_t stage) {

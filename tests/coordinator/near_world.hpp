@@ -42,8 +42,8 @@ inline Cluster near_cluster() {
   return cluster;
 }
 
-inline std::vector<CostKey> near_needed() {
-  return tuner::needed_costs(near_model(), near_cluster(), Knobs{}, {});
+inline std::vector<CostKey> near_needed(bool launches = false) {
+  return tuner::needed_costs(near_model(), near_cluster(), Knobs{}, {}, launches);
 }
 
 inline double near_value(const CostKey& key) {

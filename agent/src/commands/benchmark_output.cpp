@@ -99,8 +99,19 @@ std::uint32_t BenchmarkFold::items_done() const {
 
 std::vector<Cost> BenchmarkFold::costs() const {
   std::vector<Cost> costs;
-  for (const auto& [place, statistics] : costs_) costs.push_back({place.first, statistics, place.second});
+  for (const auto& [place, statistics] : costs_) {
+    costs.push_back({place.first, statistics, place.second});
+    CostSource& source = costs.back().source;
+    source.covered = source.clock == CostSource::Clock::kDevice && tells_launch_of(place.first);
+  }
   return costs;
+}
+
+// In whatever way: its protocol comes last among keys of one launch.
+bool BenchmarkFold::tells_launch_of(const CostKey& key) const {
+  if (key.is_launch()) return false;
+  const auto found = costs_.lower_bound({key.launch(), CostSource()});
+  return found != costs_.end() && found->first.first.is_launch() && found->first.first.launched() == key;
 }
 
 void BenchmarkFold::finished(std::uint32_t rank, std::uint32_t item) {

@@ -30,6 +30,7 @@ class BenchmarkFold {
   // Items that every rank here has finished or given up.
   [[nodiscard]] std::uint32_t items_done() const;
   [[nodiscard]] std::uint32_t items() const { return items_; }
+  // A pass of which the launch was told, too, was measured behind a cover.
   [[nodiscard]] std::vector<Cost> costs() const;
   [[nodiscard]] const std::vector<ItemError>& errors() const { return errors_; }
   // Lines that were JSON objects and yet not understood, with the first of the reasons.
@@ -38,6 +39,7 @@ class BenchmarkFold {
 
  private:
   void finished(std::uint32_t rank, std::uint32_t item);
+  [[nodiscard]] bool tells_launch_of(const CostKey& key) const;
   void reject(const std::string& why) {
     if (malformed_++ == 0) first_malformed_ = why;
   }

@@ -91,8 +91,9 @@ std::string explain(const Prediction& prediction, const Plan& plan) {
     text += "stage " + std::to_string(i) + part(": computes ", passes * (stage.forward_ms + stage.backward_ms)) +
             part(", recomputes ", passes * stage.recompute_ms) +
             part(", waits for communication ", passes * stage.exposed_communication_ms + stage.gradient_sync_ms) +
-            part(", updates parameters ", stage.optimizer_ms) + part(", idles in the pipeline ", stage.bubble_ms) +
-            "\n";
+            part(", updates parameters ", stage.optimizer_ms) + part(", idles in the pipeline ", stage.bubble_ms);
+    if (stage.terms.launching_ms > 0) text += part(", of all that waits for its host ", stage.terms.launching_ms);
+    text += "\n";
     text += "  memory: states " + format_bytes(stage.memory.states) + ", activations " +
             format_bytes(stage.memory.activations) + ", recompute peak " + format_bytes(stage.memory.recompute_peak) +
             ", reserved " + format_bytes(stage.memory.reserved) + "\n";

@@ -69,7 +69,10 @@ std::string stage_rows(const ReportTrial& trial, bool with_parts) {
       text += cell((stage.measured ? format_ms(*stage.measured.*term.ms) : "–") + predicted, "number");
     }
     for (std::size_t i = 0; with_parts && i < kParts.size(); ++i) {
-      text += cell(tells(stage, kParts[i]) ? format_ms(*(*stage.measured.*kParts[i].ms)) : "–", "number");
+      const auto predicted = stage.predicted ? *stage.predicted.*kParts[i].ms : std::nullopt;
+      text += cell((tells(stage, kParts[i]) ? format_ms(*(*stage.measured.*kParts[i].ms)) : "–") +
+                       (predicted ? " (" + format_ms(*predicted) + ")" : ""),
+                   "number");
     }
     text += "</tr>\n";
   }

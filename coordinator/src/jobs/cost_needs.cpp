@@ -65,9 +65,17 @@ void ask_for(const std::vector<CostKey>& keys, const Model& model, CostsCounted&
   }
 }
 
+// Launches whose passes are known. REQUIRES: sorted.
+std::int32_t launches_alone(const std::vector<CostKey>& missing) {
+  return static_cast<std::int32_t>(std::ranges::count_if(missing, [&](const CostKey& key) {
+    return key.is_launch() && !std::ranges::binary_search(missing, key.launched());
+  }));
+}
+
 void count(std::size_t all, const std::vector<CostKey>& missing, CostsCounted& counted) {
   counted.missing = static_cast<std::int32_t>(missing.size());
   counted.known = static_cast<std::int32_t>(all - std::min(all, missing.size()));
+  counted.launches_missing = launches_alone(missing);
   for (std::size_t i = 0; i < std::min(missing.size(), kNamesShown); ++i) {
     counted.missing_names += (i > 0 ? ", " : "") + describe(missing[i]);
   }
@@ -76,9 +84,9 @@ void count(std::size_t all, const std::vector<CostKey>& missing, CostsCounted& c
 }  // namespace
 
 CostsCounted count_costs(const Model& model, const Cluster& cluster, const Knobs& knobs, std::vector<Cost> known,
-                         const std::map<std::string, std::vector<Cost>>& elsewhere) {
+                         const std::map<std::string, std::vector<Cost>>& elsewhere, bool launches) {
   CostsCounted counted;
-  const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {});
+  const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {}, launches);
   for (const auto& [fingerprint, there] : elsewhere) {
     const MeasuredSpeed measured = measured_speed(needed, known, there);
     if (!measured.is_sure()) known = known_of_both(std::move(known), there);
@@ -87,23 +95,29 @@ CostsCounted count_costs(const Model& model, const Cluster& cluster, const Knobs
       if (node.fingerprint == fingerprint) counted.speeds[node.name] = measured.speed;
     }
   }
-  const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known);
+  const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known, launches);
   count(needed.size(), missing, counted);
   ask_for(missing, model, counted);
   return counted;
 }
 
 CostsCounted count_costs_near(const Model& model, const Cluster& cluster, const Knobs& knobs, std::vector<Cost> known,
-                              const NearFound& found, const tuner::NearHardware& near, bool decided) {
-  const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {});
-  const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known);
+                              const NearFound& found, const tuner::NearHardware& near, bool decided, bool launches) {
+  const std::vector<CostKey> needed = tuner::needed_costs(model, cluster, knobs, {}, launches);
+  const std::vector<CostKey> missing = tuner::needed_costs(model, cluster, knobs, known, launches);
   const std::vector<CostKey> probes = tuner::near_probes(model, needed, near);
-  if (missing.empty() || probes.empty()) return count_costs(model, cluster, knobs, std::move(known));
+  if (missing.empty() || probes.empty()) return count_costs(model, cluster, knobs, std::move(known), {}, launches);
+  std::vector<CostKey> unknown;
+  std::ranges::set_intersection(probes, missing, std::back_inserter(unknown));
+  const std::int32_t untold = launches_alone(unknown);
+  if (decided && untold > 0 && untold == std::ranges::count_if(probes, &CostKey::is_launch)) {
+    CostsCounted counted = count_costs_near(model, cluster, knobs, std::move(known), found, near, decided);
+    counted.launches_untold = untold;
+    return counted;
+  }
   CostsCounted counted;
   counted.near.found = found;
   if (!decided) {
-    std::vector<CostKey> unknown;
-    std::ranges::set_intersection(probes, missing, std::back_inserter(unknown));
     count(needed.size(), missing, counted);
     counted.near.probing = true;
     counted.near.probes_missing = static_cast<std::int32_t>(unknown.size());
@@ -112,7 +126,7 @@ CostsCounted count_costs_near(const Model& model, const Cluster& cluster, const 
   }
   counted.near.findings = tuner::compare_with_near(needed, known, near);
   std::ranges::move(tuner::take_over_confirmed(near, counted.near.findings), std::back_inserter(known));
-  const std::vector<CostKey> left = tuner::needed_costs(model, cluster, knobs, known);
+  const std::vector<CostKey> left = tuner::needed_costs(model, cluster, knobs, known, launches);
   count(needed.size(), left, counted);
   counted.near.taken_over = static_cast<std::int32_t>(missing.size() - std::min(missing.size(), left.size()));
   counted.known -= counted.near.taken_over;

@@ -14,16 +14,18 @@
 
 namespace trimtab::coordinator {
 
-// `elsewhere`: what is known of the cluster's other fingerprints.
+// `elsewhere`: what is known of the cluster's other fingerprints. `launches`: as of tuner::needed_costs().
 [[nodiscard]] CostsCounted count_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                        std::vector<Cost> known,
-                                       const std::map<std::string, std::vector<Cost>>& elsewhere = {});
+                                       const std::map<std::string, std::vector<Cost>>& elsewhere = {},
+                                       bool launches = false);
 
 // Of a job whose plans may be priced with what near hardware has. The requests are for probes until `decided`, then for
-// what these leave to be measured. Where probes would save too little, all that is missing is asked for.
+// what these leave to be measured. Where probes would save too little, all that is missing is asked for. A benchmark
+// that has told no launch of the probes is not asked for the others'.
 [[nodiscard]] CostsCounted count_costs_near(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                             std::vector<Cost> known, const NearFound& found,
-                                            const tuner::NearHardware& near, bool decided);
+                                            const tuner::NearHardware& near, bool decided, bool launches = false);
 
 // Keys in portions of at most `items` benchmark items each; keys that one item fills stay together.
 [[nodiscard]] std::vector<std::vector<CostKey>> portions(std::vector<CostKey> keys, std::size_t items);

@@ -45,6 +45,11 @@ std::string JobFacts::failures_name() const {
   return name("failures") + "/" + std::to_string(state_.job.memory_limit) + "/" + of;
 }
 
+// Another command may tell them.
+std::string JobFacts::untold_name() const {
+  return tenant_prefix() + "launches_untold/" + hash64_hex(json(state_.job.benchmark).dump());
+}
+
 void JobFacts::remember(const std::string& name, const std::string& json) {
   const Status stored = costs_.put_fact(state_.fingerprint, name, json);
   if (!stored.ok()) spdlog::warn("job {}: cannot remember {}: {}", state_.job.name, name, stored.error().message);

@@ -1,7 +1,8 @@
 #pragma once
 
 // What the cost database remembers between jobs of one fingerprint: what their trials taught, how their hardware was
-// probed, which plans failed, and under which fingerprint their benchmarks store costs. Event loop's thread only.
+// probed, which plans failed, which launches benchmarks do not tell, and under which fingerprint their benchmarks store
+// costs. Event loop's thread only.
 
 #include <optional>
 #include <string>
@@ -34,6 +35,10 @@ class JobFacts {
   [[nodiscard]] std::optional<std::vector<Probe>> probes() const;
   void remember_probes(const std::string& json) { remember(name("probes"), json); }
 
+  // Whether the job's benchmark command, asked for launches on this hardware, has left some untold.
+  [[nodiscard]] bool are_launches_untold() const { return !fact(state_.fingerprint, untold_name()).empty(); }
+  void remember_launches_untold(std::int32_t launches) { remember(untold_name(), std::to_string(launches)); }
+
   // Hashes of plans that later jobs are not to be offered.
   [[nodiscard]] std::vector<std::string> ruled_out() const;
   // Coordinators that share the database may know of other failures.
@@ -44,6 +49,7 @@ class JobFacts {
   [[nodiscard]] std::string tenant_prefix() const;
   [[nodiscard]] std::string name(const std::string& what) const;
   [[nodiscard]] std::string failures_name() const;
+  [[nodiscard]] std::string untold_name() const;
   void remember(const std::string& name, const std::string& json);
 
   CostDatabase& costs_;

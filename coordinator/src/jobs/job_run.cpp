@@ -150,7 +150,7 @@ void JobRun::tick() {
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting && !state().watched) place();
-  remember_near();
+  remember_costs();
   const bool settled = !active() || state().phase == Phase::kTraining;
   if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
   keep_card();
@@ -288,6 +288,7 @@ void JobRun::load_facts(const std::string& hardware) {
 
 void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
   if (!active || state().phase != Phase::kProfiling) return;
+  benchmark_told_ = true;
   // The hardware's own, under which the next run of the job looks for it.
   const Cluster* const of_job = state().cluster.said();
   const std::string hardware = of_job != nullptr ? fingerprint_of(*of_job, node) : "";
@@ -322,16 +323,24 @@ std::optional<Fingerprint> JobRun::own_fingerprint(const Cluster& cluster) const
 }
 
 // Of a job whose nodes are all of one hardware.
-std::optional<NearCosts> JobRun::near_costs(const Model& model, const Cluster& cluster) const {
+std::optional<NearCosts> JobRun::near_costs(const Model& model, const Cluster& cluster, bool launches) const {
   if (!state().job.near_costs || !other_fingerprints(cluster).empty()) return std::nullopt;
   const NearState& near = state().profiling.near;
   if (!near.found.fingerprint.empty()) return read_near(services_.costs, near.found);
   const auto own = own_fingerprint(cluster);
-  return own ? find_near(services_.costs, *own, model, cluster, state().job.knobs) : std::nullopt;
+  return own ? find_near(services_.costs, *own, model, cluster, state().job.knobs, launches) : std::nullopt;
 }
 
-// For people who look at the database: what is taken over is not in it.
-void JobRun::remember_near() {
+// Of GPUs. A benchmark that was asked for launches and told none is not asked again.
+bool JobRun::asks_for_launches(const Cluster& cluster) const {
+  const auto own = own_fingerprint(cluster);
+  return own && is_gpu(*own) && !facts_.are_launches_untold();
+}
+
+// What is taken over is not in the database: that is told for people who look there.
+void JobRun::remember_costs() {
+  const std::int32_t untold = state().profiling.launches_untold;
+  if (std::exchange(told_untold_, untold) < untold && benchmark_told_) facts_.remember_launches_untold(untold);
   const NearState& near = state().profiling.near;
   if (near.taken_over == 0 || std::exchange(told_near_, near.taken_over) == near.taken_over) return;
   const Status stored = services_.costs.put_fact(state().fingerprint, kTakenOverFact, fact_of(near));
@@ -432,10 +441,12 @@ void JobRun::carry_out(const CountCosts&) {
   std::map<std::string, std::vector<Cost>> there;
   for (const std::string& one : other_fingerprints(*on)) there[one] = costs_of(facts_.fingerprint_on(one));
   std::vector<Cost> known = costs_of(state().fingerprint);
-  const auto near = near_costs(*of_model, *on);
-  if (!near) return (void)events_.push(count_costs(*of_model, *on, state().job.knobs, std::move(known), there));
+  const bool launches = asks_for_launches(*on);
+  const auto near = near_costs(*of_model, *on, launches);
+  if (!near)
+    return (void)events_.push(count_costs(*of_model, *on, state().job.knobs, std::move(known), there, launches));
   (void)events_.push(count_costs_near(*of_model, *on, state().job.knobs, std::move(known), near->found, near->hardware,
-                                      state().profiling.near.decided));
+                                      state().profiling.near.decided, launches));
 }
 
 // Of the hardware that the job's costs are not of.

@@ -95,8 +95,9 @@ class JobRun {
   void load_facts(const std::string& hardware);
   [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
   [[nodiscard]] std::optional<Fingerprint> own_fingerprint(const Cluster& cluster) const;
-  [[nodiscard]] std::optional<NearCosts> near_costs(const Model& model, const Cluster& cluster) const;
-  void remember_near();
+  [[nodiscard]] std::optional<NearCosts> near_costs(const Model& model, const Cluster& cluster, bool launches) const;
+  [[nodiscard]] bool asks_for_launches(const Cluster& cluster) const;
+  void remember_costs();
   [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
   [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
   [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
@@ -169,7 +170,9 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::int32_t told_near_ = 0;  // costs taken over, as the database was told
+  std::int32_t told_near_ = 0;    // costs taken over, as the database was told
+  bool benchmark_told_ = false;   // some costs of this run's profiling have come
+  std::int32_t told_untold_ = 0;  // launches that the benchmark did not tell, as it was told
   std::uint64_t held_bytes_ = 0;
   std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };

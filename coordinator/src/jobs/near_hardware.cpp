@@ -44,19 +44,19 @@ std::optional<NearCosts> read_near(const CostDatabase& costs, const NearFound& f
 }
 
 std::optional<NearCosts> find_near(const CostDatabase& costs, const Fingerprint& own, const Model& model,
-                                   const Cluster& cluster, const Knobs& knobs) {
+                                   const Cluster& cluster, const Knobs& knobs, bool launches) {
   const auto known = costs.fingerprints();
   if (!known.ok()) {
     spdlog::error("fingerprints of known hardware cannot be read: {}", known.error().message);
     return std::nullopt;
   }
-  const std::size_t all = tuner::needed_costs(model, cluster, knobs, {}).size();
+  const std::size_t all = tuner::needed_costs(model, cluster, knobs, {}, launches).size();
   std::vector<std::pair<std::size_t, NearCosts>> found;  // by what they know
   std::size_t most = 0;
   for (const Candidate& one : candidates(*known, own)) {
     auto near = read_near(costs, one.found);
     if (!near) continue;
-    const std::size_t has = all - tuner::needed_costs(model, cluster, knobs, near->hardware.costs).size();
+    const std::size_t has = all - tuner::needed_costs(model, cluster, knobs, near->hardware.costs, launches).size();
     most = std::max(most, has);
     found.emplace_back(has, *std::move(near));
   }

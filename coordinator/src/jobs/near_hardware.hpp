@@ -20,8 +20,9 @@ struct NearCosts {
 
 // Of all near ones the nearest that has at least half as many of the costs that the job's plans need as the one that
 // has most. `own`: of the job, on its nodes. Nothing where no near one has any, or the database cannot be read.
+// `launches`: as of tuner::needed_costs().
 [[nodiscard]] std::optional<NearCosts> find_near(const CostDatabase& costs, const Fingerprint& own, const Model& model,
-                                                 const Cluster& cluster, const Knobs& knobs);
+                                                 const Cluster& cluster, const Knobs& knobs, bool launches = false);
 
 // The same hardware, once it was chosen.
 [[nodiscard]] std::optional<NearCosts> read_near(const CostDatabase& costs, const NearFound& found);

@@ -76,6 +76,8 @@ struct CostsCounted {
   // By node of another fingerprint: how fast it computes beside what the costs are of, by its own.
   std::map<std::string, double> speeds = {};
   NearCounted near = {};
+  std::int32_t launches_missing = 0;  // of `missing`: launches whose passes are known
+  std::int32_t launches_untold = 0;   // such ones, beside `missing`, that the benchmark has not told with probes
 };
 
 struct SearchFinished {

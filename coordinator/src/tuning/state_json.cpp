@@ -8,7 +8,23 @@
 // The JSON form of the persisted state: private to the coordinator's database, so field names follow the struct.
 namespace trimtab {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTerms, computation_ms, collectives_ms, gradients_ms, transfers_ms, idle_ms)
+static void to_json(nlohmann::json& to, const StepTerms& terms) {
+  to = {{"computation_ms", terms.computation_ms},
+        {"collectives_ms", terms.collectives_ms},
+        {"gradients_ms", terms.gradients_ms},
+        {"transfers_ms", terms.transfers_ms},
+        {"idle_ms", terms.idle_ms}};
+  if (terms.launching_ms > 0) to["launching_ms"] = terms.launching_ms;
+}
+
+static void from_json(const nlohmann::json& from, StepTerms& terms) {
+  from.at("computation_ms").get_to(terms.computation_ms);
+  from.at("collectives_ms").get_to(terms.collectives_ms);
+  from.at("gradients_ms").get_to(terms.gradients_ms);
+  from.at("transfers_ms").get_to(terms.transfers_ms);
+  from.at("idle_ms").get_to(terms.idle_ms);
+  terms.launching_ms = from.value("launching_ms", 0.0);
+}
 
 namespace tuner {
 

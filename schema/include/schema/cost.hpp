@@ -42,6 +42,8 @@ enum class CostKind : std::uint8_t {
 [[nodiscard]] Result<CostKind> parse_cost_kind(std::string_view text);
 [[nodiscard]] std::string_view unit_of(CostKind kind);  // "ns", "bytes" or "ppm"
 
+inline constexpr std::string_view kLaunch = "launch";
+
 struct CostKey {
   CostKind kind = CostKind::kRange;
   std::string subject;  // cost_key, primitive, plan hash or range name
@@ -58,6 +60,11 @@ struct CostKey {
   std::string protocol = {};
   std::int32_t channels = 0;
   std::string kernel_class = {};  // of overlap slowdowns: the computation's ("gemm", ...); else empty
+
+  // What a host takes to issue a pass or an update, and that pass or update.
+  [[nodiscard]] bool is_launch() const { return kind <= CostKind::kOptimizerStep && algorithm == kLaunch; }
+  [[nodiscard]] CostKey launch() const;
+  [[nodiscard]] CostKey launched() const;
 
   // Whether it says how a collective was run or what ran beside it: seen in training, under conditions that a plan's
   // price does not know; or what a host takes. For reports, NCCL's choices and calibration; it stands for no plain

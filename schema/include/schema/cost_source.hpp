@@ -34,6 +34,8 @@ struct CostSource {
   Clock clock = Clock::kNotSaid;
   bool waiting = false;    // contains waiting for other ranks
   bool disturbed = false;  // others took processor time of the machine meanwhile
+  // Of a benchmark's pass on a device: behind a cover, so that no waiting for its host is in it. Its launch is known.
+  bool covered = false;
   // Of what is taken over, in millionths: what its values are multiplied by, and by how much the logarithm of that may
   // be off (a standard deviation).
   std::int32_t times_ppm = 1'000'000;
@@ -42,8 +44,9 @@ struct CostSource {
   auto operator<=>(const CostSource&) const = default;
 };
 
-// "benchmark host-clock", "training alone device-clock", "training host-clock waiting disturbed", "import:NAME", and of
-// others' records of a running job "import:NAME alone ranks-clock". "taken-over:FINGERPRINT times=1040000 doubt=50000".
+// "benchmark host-clock", "benchmark alone device-clock covered", "training host-clock waiting disturbed",
+// "import:NAME", and of others' records of a running job "import:NAME alone ranks-clock". "taken-over:FINGERPRINT
+// times=1040000 doubt=50000".
 [[nodiscard]] std::string to_text(const CostSource& source);
 // Never fails: a text of another release is kUnknown. "active" and "passive" are what releases before this one wrote: a
 // benchmark and a training of which no condition is known.

@@ -23,6 +23,9 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
+// Whether its ranks compute on GPUs, which wait for what their hosts launch.
+[[nodiscard]] bool is_gpu(const Fingerprint& node);
+
 // 16 hex digits over the canonical JSON.
 [[nodiscard]] std::string hash(const Fingerprint& fingerprint);
 

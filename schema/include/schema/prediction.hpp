@@ -30,6 +30,8 @@ struct StepTerms {
   double gradients_ms = 0;    // waiting for sums of gradients, and for what is sharded
   double transfers_ms = 0;    // waiting for what another stage sends: for that stage, or for the wire
   double idle_ms = 0;         // the rest
+  // Of idle_ms, and in no sum, as predicted: the host has not issued yet what comes next. Measured: api::Terms.
+  double launching_ms = 0;
 
   [[nodiscard]] double total_ms() const {
     return computation_ms + collectives_ms + gradients_ms + transfers_ms + idle_ms;
@@ -40,11 +42,12 @@ struct StepTerms {
     gradients_ms += other.gradients_ms;
     transfers_ms += other.transfers_ms;
     idle_ms += other.idle_ms;
+    launching_ms += other.launching_ms;
     return *this;
   }
   [[nodiscard]] StepTerms operator*(double factor) const {
-    return {computation_ms * factor, collectives_ms * factor, gradients_ms * factor, transfers_ms * factor,
-            idle_ms * factor};
+    return {computation_ms * factor, collectives_ms * factor, gradients_ms * factor,
+            transfers_ms * factor,   idle_ms * factor,        launching_ms * factor};
   }
   bool operator==(const StepTerms&) const = default;
 };

@@ -66,6 +66,19 @@ CostKey canonical(CostKey key) {
   return key;
 }
 
+CostKey CostKey::launch() const {
+  CostKey key = *this;
+  key.algorithm = kLaunch;
+  return key;
+}
+
+CostKey CostKey::launched() const {
+  CostKey key = *this;
+  key.algorithm.clear();
+  key.protocol.clear();
+  return key;
+}
+
 std::string describe(const CostKey& key) {
   std::string text = std::string(to_string(key.kind)) + " " + key.subject;
   if (!key.dtype.empty()) text += " " + key.dtype;

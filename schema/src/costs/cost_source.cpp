@@ -28,6 +28,7 @@ constexpr std::array<std::pair<std::string_view, Clock>, 3> kClocks{
     {{"host-clock", Clock::kHost}, {"device-clock", Clock::kDevice}, {"ranks-clock", Clock::kRanks}}};
 constexpr std::string_view kWaiting = "waiting";
 constexpr std::string_view kDisturbed = "disturbed";
+constexpr std::string_view kCovered = "covered";
 
 template <typename Table>
 auto value_named(const Table& table, std::string_view word) -> std::optional<typename Table::value_type::second_type> {
@@ -62,6 +63,7 @@ bool take_word(std::string_view word, CostSource& source) {
   if (const auto clock = value_named(kClocks, word)) return source.clock = *clock, true;
   if (word == kWaiting) return source.waiting = true;
   if (word == kDisturbed) return source.disturbed = true;
+  if (word == kCovered) return source.covered = true;
   return false;
 }
 
@@ -140,6 +142,7 @@ std::string to_text(const CostSource& source) {
   text += word_of(kBeside, source.beside) + word_of(kClocks, source.clock);
   if (source.waiting) text += " " + std::string(kWaiting);
   if (source.disturbed) text += " " + std::string(kDisturbed);
+  if (source.covered) text += " " + std::string(kCovered);
   return text;
 }
 
@@ -177,6 +180,7 @@ std::string describe(const CostSource& source) {
   if (source.clock == Clock::kRanks) text += ", joined over ranks";
   if (source.waiting) text += ", waiting included";
   if (source.disturbed) text += ", disturbed";
+  if (source.covered) text += ", behind a cover";
   return text;
 }
 

@@ -50,11 +50,6 @@ constexpr std::string_view kKindKey = "kind";
 constexpr std::string_view kMemory = "memory_gib";
 constexpr double kSameMemory = 1.0 / 30;
 
-bool is_gpu(const Fingerprint& node) {
-  const auto kind = node.device.find(std::string(kKindKey));
-  return kind != node.device.end() && kind->second == "gpu";
-}
-
 double number_of(const std::string& text) {
   double value = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -105,6 +100,10 @@ bool takes_instances(const std::string& variable, const std::string& value) {
 }
 
 }  // namespace
+
+bool is_gpu(const Fingerprint& node) {
+  return value_in(node.device, std::string(kKindKey)) == "gpu";
+}
 
 bool changes_costs(const std::string& variable, const Fingerprint& node) {
   const bool gpu = is_gpu(node);

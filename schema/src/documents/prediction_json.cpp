@@ -14,11 +14,13 @@ OrderedJson write_ms(double value) {
 }
 
 OrderedJson write_terms(const StepTerms& terms) {
-  return {{"computation_ms", write_ms(terms.computation_ms)},
-          {"collectives_ms", write_ms(terms.collectives_ms)},
-          {"gradients_ms", write_ms(terms.gradients_ms)},
-          {"transfers_ms", write_ms(terms.transfers_ms)},
-          {"idle_ms", write_ms(terms.idle_ms)}};
+  OrderedJson json{{"computation_ms", write_ms(terms.computation_ms)},
+                   {"collectives_ms", write_ms(terms.collectives_ms)},
+                   {"gradients_ms", write_ms(terms.gradients_ms)},
+                   {"transfers_ms", write_ms(terms.transfers_ms)},
+                   {"idle_ms", write_ms(terms.idle_ms)}};
+  if (terms.launching_ms > 0) json["launch_bound_ms"] = write_ms(terms.launching_ms);
+  return json;
 }
 
 OrderedJson write_stage(const StagePrediction& stage) {

@@ -1,5 +1,6 @@
 #include "commands/benchmark_output.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "processes/captured_process.hpp"
@@ -42,6 +43,8 @@ TEST_CASE("what a device takes and what its host takes to launch it are two cost
   CHECK(fold.malformed() == 0);
   REQUIRE(costs.size() == 3);
   CHECK(costs[0].source.clock == CostSource::Clock::kDevice);
+  CHECK(costs[0].source.covered);
+  CHECK_FALSE(costs[1].source.covered);
   CHECK_FALSE(costs[0].key.particular());
   for (std::size_t i : {1, 2}) {
     CHECK(costs[i].source.clock == CostSource::Clock::kHost);
@@ -49,6 +52,14 @@ TEST_CASE("what a device takes and what its host takes to launch it are two cost
   }
   CHECK(costs[1].statistics.mean() == 700);
   CHECK(costs[2].key.protocol == "graph");
+  // Of another pass no launch was told: its device may have waited in it.
+  fold.line(0,
+            R"({"item": 0, "cost": {"kind": "operator_backward", "subject": "attention", "samples": 2}, "values": [9],
+                   "clock": "device"})");
+  fold.line(0, R"({"item": 0, "cost": {"kind": "operator_forward", "subject": "attention", "samples": 4}, "values": [9],
+                   "clock": "device"})");
+  REQUIRE(fold.costs().size() == 5);
+  CHECK(std::ranges::count_if(fold.costs(), [](const Cost& cost) { return cost.source.covered; }) == 1);
 }
 
 TEST_CASE("an item is done when every rank here has finished it or given it up") {

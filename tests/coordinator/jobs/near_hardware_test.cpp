@@ -192,6 +192,62 @@ TEST_CASE("probes that cannot be measured are given up, and all is measured") {
   CHECK(machine.take_all<BenchmarkOn>().size() == 1);
 }
 
+TEST_CASE("a benchmark that tells no launches is asked once, and the passes' old prices stand") {
+  const auto count = [](const std::vector<Cost>& known) {
+    return count_costs(test::near_model(), test::near_cluster(), Knobs{}, known, {}, true);
+  };
+  const CostsCounted old = count(near_costs(near_needed()));
+  CHECK(old.missing == static_cast<std::int32_t>(near_needed(true).size() - near_needed().size()));
+  CHECK(old.launches_missing == old.missing);
+  CHECK(count({}).launches_missing == 0);  // each comes with its pass
+  ProfilingJob machine(profiling_job());
+  machine.feed(old);
+  CHECK(machine.take_all<BenchmarkOn>().size() == 1);
+  for (std::int32_t i = 0; std::cmp_less(i, machine.profiling().requests.size()); ++i) {
+    machine.feed(CommandFinished{"benchmark/" + std::to_string(i) + "/n0", true, "", ""});
+  }
+  CHECK(machine.profiling().launches_untold == 0);  // costs may be on their way
+  machine.clock.advance(std::chrono::minutes(1));
+  machine.feed(old);
+  CHECK(machine.tuning.state().phase == Phase::kFinished);
+  CHECK(machine.profiling().launches_untold == old.missing);
+}
+
+TEST_CASE("a benchmark that failed is not said to tell no launches") {
+  const CostsCounted old =
+      count_costs(test::near_model(), test::near_cluster(), Knobs{}, near_costs(near_needed()), {}, true);
+  ProfilingJob machine(profiling_job());
+  machine.feed(old);
+  for (std::int32_t i = 0; std::cmp_less(i, machine.profiling().requests.size()); ++i) {
+    machine.feed(CommandFinished{"benchmark/" + std::to_string(i) + "/n0", false, "out of memory", ""});
+  }
+  machine.clock.advance(std::chrono::minutes(1));
+  machine.feed(old);
+  CHECK(machine.profiling().launches_untold == 0);
+}
+
+TEST_CASE("probes whose launches were not told spare the benchmark the question for all others") {
+  const tuner::NearHardware near{kFound.fingerprint, kFound.doubt, near_costs(near_needed(true))};
+  const auto asked = tuner::near_probes(test::near_model(), near_needed(true), near);
+  const auto counted_with = [&](const std::vector<CostKey>& measured, bool decided) {
+    return count_costs_near(test::near_model(), test::near_cluster(), Knobs{}, near_costs(measured), kFound, near,
+                            decided, true);
+  };
+  std::vector<CostKey> passes = asked;
+  std::erase_if(passes, [](const CostKey& key) { return key.is_launch(); });
+  REQUIRE(passes.size() < asked.size());
+  CHECK(counted_with(asked, true).missing == 0);
+  CHECK(counted_with(asked, true).launches_untold == 0);
+  CHECK(counted_with(passes, false).near.probes_missing == static_cast<std::int32_t>(asked.size() - passes.size()));
+  const CostsCounted untold = counted_with(passes, true);
+  CHECK(untold.missing == 0);
+  CHECK(untold.launches_untold == static_cast<std::int32_t>(asked.size() - passes.size()));
+  CHECK(untold.near.taken_over > 0);
+  // Nothing at all was measured: nobody knows what the benchmark tells.
+  CHECK(counted_with({}, true).launches_untold == 0);
+  CHECK(counted_with({}, true).missing == static_cast<std::int32_t>(near_needed(true).size()));
+}
+
 TEST_CASE("a coordinator that restarts between probes and the rest asks under new numbers") {
   ProfilingJob machine(profiling_job());
   machine.feed(counted({}, false));

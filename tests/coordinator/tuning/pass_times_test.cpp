@@ -154,6 +154,9 @@ TEST_CASE("a trial's stages show what was predicted beside what was measured", "
   CHECK_FALSE(stages[0].measured.value().launch_bound_ms);
   CHECK(stages[0].measured.value().data_ms == 0.0);
   CHECK_FALSE(stages[0].predicted.value().bubble_ms);
+  CHECK_FALSE(stages[0].predicted.value().launch_bound_ms);
+  trial.predicted_terms[0].launching_ms = 12;
+  CHECK(trial_stages(trial)[0].predicted.value().launch_bound_ms == 12);
   CHECK(stages[1].predicted.value().collectives_ms == 1);
   CHECK_FALSE(stages[1].measured);
 }

@@ -69,6 +69,13 @@ TEST_CASE("what is taken over says from where, by what it is multiplied, and how
   }
 }
 
+TEST_CASE("a benchmark's pass behind a cover says so") {
+  const CostSource covered = parse_cost_source("benchmark alone device-clock covered");
+  CHECK(covered.covered);
+  CHECK(to_text(covered) == "benchmark alone device-clock covered");
+  CHECK(describe(covered) == "benchmark, alone, device's clock, behind a cover");
+}
+
 TEST_CASE("what earlier releases wrote is a benchmark, or training of which no condition is known") {
   CHECK(parse_cost_source("active") == CostSource{});
   const CostSource passive = parse_cost_source("passive");

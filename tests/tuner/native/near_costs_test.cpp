@@ -69,17 +69,18 @@ bool is_link(const CostKey& key) {
   return key.kind == CostKind::kCollective || key.kind == CostKind::kPointToPoint;
 }
 bool is_pass(const CostKey& key) {
-  return key.kind == CostKind::kOperatorForward || key.kind == CostKind::kOperatorBackward;
+  return (key.kind == CostKind::kOperatorForward || key.kind == CostKind::kOperatorBackward) && !key.is_launch();
 }
 
 // Known hardware, and new one whose costs are others by `change`.
 struct Bump {
   test::World world = transformer();
-  std::vector<CostKey> needed = needed_costs(world.model, world.cluster, Knobs{}, {});
+  std::vector<CostKey> needed;
   NearHardware near{"0123456789abcdef", 0.15, {}};
   Change change;
 
-  explicit Bump(Change of) : change(std::move(of)) {
+  explicit Bump(Change of, bool launches = false)
+      : needed(needed_costs(world.model, world.cluster, Knobs{}, {}, launches)), change(std::move(of)) {
     for (const CostKey& key : needed) near.costs.push_back(measured(key, usual_value(key)));
   }
   [[nodiscard]] std::vector<Cost> measure(const std::vector<CostKey>& keys) const {
@@ -174,6 +175,40 @@ TEST_CASE("what changed together is scaled, each class by itself") {
   CHECK(links.factor == Approx(1.25).epsilon(0.03));
   CHECK(bump.found(NearClass::kMemory).verdict == NearVerdict::kConfirmed);
   CHECK(bump.found(NearClass::kOverlap).verdict == NearVerdict::kConfirmed);
+}
+
+TEST_CASE("launches are a class of their own, which the probes of passes measure, too") {
+  const Bump bump([](const CostKey& key) { return key.is_launch() ? 0.8 : 1.0; }, true);
+  const auto probes = near_probes(bump.world.model, bump.needed, bump.near);
+  CHECK(
+      items(probes, bump.world.model) ==
+      items(near_probes(Bump(unchanged).world.model, Bump(unchanged).needed, Bump(unchanged).near), bump.world.model));
+  const NearFinding launches = bump.found(NearClass::kLaunches);
+  CHECK(launches.verdict == NearVerdict::kScaled);
+  CHECK(launches.factor == Approx(0.8).epsilon(0.02));
+  CHECK(launches.probes >= 5);
+  CHECK(launches.doubt > 0.01);
+  CHECK(bump.found(NearClass::kComputation).verdict == NearVerdict::kConfirmed);
+  const auto taken = take_over(bump.near, bump.probe());
+  CHECK(taken.size() + 1 == bump.needed.size());
+  for (const Cost& cost : taken) {
+    CHECK(cost.source.times_ppm == Approx(cost.key.is_launch() ? 800'000 : 1'000'000).epsilon(0.02));
+  }
+  CHECK(needed_costs(bump.world.model, bump.world.cluster, Knobs{}, taken, true).size() == 1);  // a process
+}
+
+TEST_CASE("hardware that is known without launches lends none, and its gaps are compared with no covered pass") {
+  Bump bump(unchanged, true);
+  std::erase_if(bump.near.costs, [](const Cost& cost) { return cost.key.is_launch(); });
+  const auto probes = near_probes(bump.world.model, bump.needed, bump.near);
+  CHECK(std::ranges::any_of(probes, &CostKey::is_launch));
+  std::vector<Cost> here = bump.measure(probes);
+  CHECK(compare_with_near(bump.needed, here, bump.near).size() == 5);
+  for (Cost& cost : here) cost.source.covered = is_pass(cost.key) || cost.key.kind == CostKind::kOptimizerStep;
+  for (const NearFinding& one : compare_with_near(bump.needed, here, bump.near)) {
+    CHECK(one.of != NearClass::kLaunches);
+    CHECK((one.verdict == NearVerdict::kUnprobed) == (one.of == NearClass::kComputation));
+  }
 }
 
 TEST_CASE("what changed in no common way is refuted, and so are slowdowns that changed at all") {

@@ -218,6 +218,35 @@ TEST_CASE("keys that one measurement fills are one item of the request") {
   CHECK(benchmark_requests_json({}, world.model).find("\"items\":[]") != std::string::npos);
 }
 
+TEST_CASE("of GPUs the launch of each pass and update is needed, and its measurement is the pass's own") {
+  const test::World world = transformer(2, 2, 4);
+  Knobs knobs;
+  knobs.memory_switches = true;  // updates on hosts, which nobody launches
+  const auto needed = [&](const std::vector<Cost>& known, bool launches) {
+    return needed_costs(world.model, world.cluster, knobs, known, launches);
+  };
+  const std::vector<CostKey> passes = needed({}, false);
+  const std::vector<CostKey> all = needed({}, true);
+  CHECK(std::ranges::none_of(passes, &CostKey::is_launch));
+  CHECK(std::ranges::is_sorted(all));
+  CHECK(std::ranges::count_if(all, &CostKey::is_launch) == 4 * 3 * 2 + 4);
+  CHECK(benchmark_requests_json(all, world.model) == benchmark_requests_json(passes, world.model));
+  // A database of a release that measured no launches: all that has one is measured again, and nothing else.
+  std::vector<Cost> known;
+  for (const CostKey& key : passes) known.push_back(test::exact_cost(key, 1));
+  const std::vector<CostKey> launches = needed(known, true);
+  CHECK(std::ranges::all_of(launches, &CostKey::is_launch));
+  CHECK(launches.size() == 4 * 3 * 2 + 4);
+  CHECK(items(benchmark_requests_json(launches, world.model)) == 4 * 3 + 4);
+  for (CostKey key : launches) {
+    key.protocol = "graph";  // in whatever way
+    known.push_back(test::exact_cost(key, 1));
+  }
+  CHECK(needed(known, true).empty());
+  known.back().source = parse_cost_source("estimated");
+  CHECK(needed(known, true).size() == 1);
+}
+
 TEST_CASE("several nodes need their links at both levels") {
   test::World world = transformer(2, 2, 4);
   world.cluster.nodes.push_back({"n1", "", 2, 0, 0});

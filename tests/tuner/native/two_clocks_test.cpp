@@ -210,6 +210,42 @@ TEST_CASE("at each moment the host or the device is the limit") {
   CHECK(priced(world, 32).launch_share_ms == Approx(8));
 }
 
+// Of a stage, what it waits for its host.
+double launching(const Prediction& prediction, std::size_t stage) {
+  const StepTerms& terms = prediction.stages[stage].terms;
+  CHECK(terms.total_ms() == Approx(prediction.iteration_ms));
+  CHECK(terms.launching_ms <= terms.idle_ms);
+  return terms.launching_ms;
+}
+
+TEST_CASE("what a stage's devices wait for their host is a part of its idleness") {
+  // Kernels take 6 ms of a microbatch's 24 in the passes, and 1 of 4 in each update.
+  const Prediction bound = priced(world_of(5 * kMs, 7 * kMs, 4 * kMs), 1);
+  CHECK(launching(bound, 0) == Approx(bound.iteration_ms - 32 * 6 - 2));
+  CHECK(bound.stages[0].terms.computation_ms == Approx(32 * 6 + 2));
+  CHECK_THAT(to_json(bound), Catch::Contains("\"launch_bound_ms\""));
+  CHECK(launching(priced(world_of(5 * kMs, 7 * kMs), 32), 0) == 0);
+  // A stage that waits for the next one's slow host waits for a transfer, and that one for its host.
+  test::World world = world_of(0, 0);
+  world.model.operators[1].cost_key = "slow";
+  for (std::size_t i = 0, all = world.costs.size(); i < all; ++i) {
+    if (world.costs[i].key.subject != "layer") continue;
+    world.costs.push_back(world.costs[i]);
+    world.costs.back().key.subject = "slow";
+  }
+  world.costs.push_back(launch(CostKind::kOperatorForward, "slow", 1, 20 * kMs));
+  world.cluster.nodes[0].devices = 2;
+  test::add_links(world, 1000, 0);
+  Plan plan = test::make_plan(world.model, 4, {1, 2}, {1, 1});
+  for (const bool meet : {false, true}) {
+    if (meet) plan.target_knobs = {{"transfers_meet", "true"}};
+    const Prediction piped = NativeCostModel(world.table()).evaluate(plan);
+    INFO(to_json(piped));
+    CHECK(launching(piped, 0) == 0);
+    CHECK(launching(piped, 1) > 0.3 * piped.iteration_ms);
+  }
+}
+
 TEST_CASE("a launch is no plain cost, and without one nothing changes") {
   const test::World with = world_of(5 * kMs, 7 * kMs);
   const test::World without = world_of(0, 0);

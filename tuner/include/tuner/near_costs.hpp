@@ -15,7 +15,8 @@
 //   * refuted: true r lie 10 % apart or more, or more than a factor of 1.65 away. All of the class is measured;
 //   * unprobed: too few could be measured. All of the class is measured.
 // Where what is to be measured cannot be, costs of the near hardware still stand for it, give or take all that they may
-// be off. What a benchmark measured is taken over alone: not what training taught, and not the memory of a process.
+// be off. A pass that was measured behind a cover is not compared with one that was not: gaps are no change of a
+// device. What a benchmark measured is taken over alone: not what training taught, and not the memory of a process.
 
 #include <cstdint>
 #include <string>
@@ -40,8 +41,9 @@ enum class NearClass : std::uint8_t {
   kInterNode,    // across nodes
   kOverlap,      // what computing and communicating at once slow each other down
   kHost,         // copies between device and host, and updates there
+  kLaunches,     // what hosts take to issue passes and updates
 };
-inline constexpr std::size_t kNearClasses = 6;
+inline constexpr std::size_t kNearClasses = 7;
 [[nodiscard]] std::string_view to_string(NearClass of);  // "computation", "memory", "links inside nodes", ...
 
 enum class NearVerdict : std::uint8_t { kUnprobed, kConfirmed, kScaled, kRefuted };
@@ -63,9 +65,9 @@ struct NearFinding {
 [[nodiscard]] std::string describe(const NearFinding& finding);
 
 // Which of the `needed` costs are measured first: the operators that matter most at a large and at a small size, a
-// light one, an update; of each kind of links a small and a large message and a transfer; the overlap of one group; a
-// process. Each of them takes at most a sixtieth of the time that measuring all takes, or is the smallest of its kind.
-// Empty where that saves less than two thirds of all measurements. Sorted.
+// light one, an update, each with its launches; of each kind of links a small and a large message and a transfer; the
+// overlap of one group; a process. Each of them takes at most a sixtieth of the time that measuring all takes, or is
+// the smallest of its kind. Empty where that saves less than two thirds of all measurements. Sorted.
 [[nodiscard]] std::vector<CostKey> near_probes(const Model& model, const std::vector<CostKey>& needed,
                                                const NearHardware& near);
 

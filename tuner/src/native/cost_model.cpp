@@ -39,11 +39,12 @@ StepTerms terms_of(const Calibration& calibration, const PricedPlan& priced, con
   changes *= priced.microbatches * calibration.moving(CommunicationClass::kCollectives);
   const double slowed = std::max(0.0, times.last_backward - times.backward_pass());
   StepTerms terms;
-  terms.computation_ms =
-      priced.microbatches * (stage.forward_ms + stage.backward_ms + stage.recompute_ms) + stage.optimizer_ms + slowed;
+  terms.computation_ms = priced.microbatches * (stage.forward_ms + stage.backward_ms + stage.recompute_ms) +
+                         stage.optimizer_ms - times.update_wait + slowed;
   terms.collectives_ms = priced.sub_batches && !inputs.gathers ? waits : std::min(waits, changes);
   terms.gradients_ms = waits - terms.collectives_ms + std::max(0.0, stage.gradient_sync_ms - slowed);
   terms.transfers_ms = step.received[s];
+  terms.launching_ms = step.issuing[s] + times.update_wait;
   return terms;
 }
 
@@ -254,6 +255,7 @@ Prediction NativeCostModel::evaluate(const Plan& plan) const {
     StepTerms& terms = prediction.stages.back().terms;
     stretch_waits(step.end_ms, shares.step_ms, terms);
     terms.idle_ms = std::max(0.0, prediction.iteration_ms - terms.total_ms());
+    terms.launching_ms = std::min(terms.launching_ms, terms.idle_ms);
   }
   set_bubbles(priced, shares.step_ms, prediction.stages);
   prediction.missing_costs.assign(priced.names.missing.begin(), priced.names.missing.end());

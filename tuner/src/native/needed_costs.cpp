@@ -4,7 +4,9 @@
 #include <set>
 
 #include "native/costs/cost_identity.hpp"
+#include "native/costs/launch_costs.hpp"
 #include "native/costs/operator_traits.hpp"
+#include "native/costs/training_correction.hpp"
 #include "native/stage/switch_stage.hpp"
 
 namespace trimtab::tuner {
@@ -384,6 +386,11 @@ Json item_of(const CostKey& key, const Companion& beside) {
   return {};
 }
 
+// By a host to its device.
+bool is_issued(const CostKey& key) {
+  return is_pass(key.kind) || (key.kind == CostKind::kOptimizerStep && key.placement != "host");
+}
+
 const CostKey* most_samples(const std::vector<CostKey>& keys, const std::string& cost_key) {
   const CostKey* most = nullptr;
   for (const CostKey& key : keys) {
@@ -396,15 +403,21 @@ const CostKey* most_samples(const std::vector<CostKey>& keys, const std::string&
 }  // namespace
 
 std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
-                                  const std::vector<Cost>& known) {
+                                  const std::vector<Cost>& known, bool launches) {
   std::set<CostKey> have;
-  for (const ChosenCost& cost : choose_costs(known)) {
-    if (is_known(cost)) have.insert(identity(cost.key));
+  for (const std::vector<ChosenCost>& costs : {choose_costs(known), choose_launches(known)}) {
+    for (const ChosenCost& cost : costs) {
+      if (is_known(cost)) have.insert(identity(cost.key));
+    }
   }
   const OverlapCosts overlaps(known);
   std::vector<CostKey> missing;
-  for (const CostKey& key : Needed(model, cluster, knobs).collect()) {
+  const auto need = [&](const CostKey& key) {
     if (have.count(identity(key)) == 0 && !overlaps.seen_in_training(key)) missing.push_back(key);
+  };
+  for (const CostKey& key : Needed(model, cluster, knobs).collect()) {
+    need(key);
+    if (launches && is_issued(key)) need(key.launch());
   }
   return missing;
 }

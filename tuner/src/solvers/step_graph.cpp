@@ -135,6 +135,7 @@ class Builder {
   void issue(double& host, const SeatPass& pass, StepNode& node) const {
     const double length = node.end - node.begin;
     const double began = host;
+    const double ready = node.begin;
     const PipelineStage& stage = stages_[pass.stage];
     host += pass.forward ? stage.forward_launch : stage.backward_launch;
     if (host > std::max(node.begin, began) + length) {
@@ -147,6 +148,7 @@ class Builder {
       return;
     }
     node.end = node.begin + length;
+    node.issuing = node.begin - ready;
     if (!schedule_.transfers_meet) node.cause = -1;
   }
 

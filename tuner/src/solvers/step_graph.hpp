@@ -44,6 +44,7 @@ struct StepNode {
   double end = 0;
   std::int32_t cause = -1;        // the node that it waited for last; -1: none, or its host alone
   HeldUp held_up = HeldUp::kNot;  // of a pass, by its host
+  double issuing = 0;             // for so long
 };
 
 struct StepGraph {

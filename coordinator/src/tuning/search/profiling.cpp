@@ -24,6 +24,7 @@ void Profiling::begin() {
   known_.request_sizes.clear();
   known_.request_next = 0;
   known_.request_repeats = 0;
+  known_.launches_untold = 0;
   benchmark_error_.clear();
   known_.near = {};
   known_.near.requests_done = done;
@@ -36,6 +37,7 @@ Profiling::Counted Profiling::take(const CostsCounted& counted) {
   if (!counted.error.empty()) return Counted::kFailed;
   known_.costs_missing = counted.missing;
   out_.changed = true;
+  if (counted.launches_untold > 0 && known_.launches_untold == 0) tell_untold(counted.launches_untold);
   if (counted.near.probing) {
     if (!known_.near.decided) probe(counted);
     return Counted::kWait;
@@ -58,8 +60,23 @@ Profiling::Counted Profiling::take(const CostsCounted& counted) {
     failure_ = "the job's benchmark command failed: " + benchmark_error_;
     return Counted::kFailed;
   }
-  out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
+  tell_missing(counted);
   return Counted::kDone;
+}
+
+// A benchmark that has measured passes and told no launch of them cannot: it is asked once.
+void Profiling::tell_missing(const CostsCounted& counted) {
+  if (counted.launches_missing > 0 && benchmark_error_.empty()) tell_untold(counted.launches_missing);
+  if (counted.missing == counted.launches_missing) return;
+  out_.note("warning", std::to_string(counted.missing) + " costs could not be measured: " + counted.missing_names);
+}
+
+void Profiling::tell_untold(std::int32_t launches) {
+  known_.launches_untold = launches;
+  out_.note("warning",
+            "the benchmark does not tell " + std::to_string(launches) +
+                " launches of passes that it has measured (docs/protocols.md, \"The benchmark command\"). These "
+                "stay priced as measured, with what devices wait for their hosts, and it is not asked again");
 }
 
 // Behind those that were carried out.

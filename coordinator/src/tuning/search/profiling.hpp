@@ -30,6 +30,7 @@ struct ProfilingState {
   std::int32_t costs_wanted = 0;
   std::int32_t costs_missing = 0;
   std::int64_t profiling_ns = 0;
+  std::int32_t launches_untold = 0;  // of passes that the benchmark has measured; not stored: facts have it
   NearState near;
 };
 
@@ -58,6 +59,8 @@ class Profiling {
   void ask(const CostsCounted& counted);
   void probe(const CostsCounted& counted);
   void take_over(const CostsCounted& counted);
+  void tell_missing(const CostsCounted& counted);
+  void tell_untold(std::int32_t launches);
 
   ProfilingState& known_;
   const View& view_;

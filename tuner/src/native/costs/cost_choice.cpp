@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <tuple>
 
 #include "native/costs/training_correction.hpp"
 #include "schema/sharing/contributed_source.hpp"
@@ -83,13 +84,16 @@ Sources by_key(const std::vector<Cost>& costs) {
   return sources;
 }
 
-// Of collectives in the same place, what is said to have been alone goes before what says nothing.
+// Of passes in the same place, those behind a cover go before those that contain waiting for their host. Of
+// collectives, what is said to have been alone goes before what says nothing.
 bool says_alone(const CostSource& source) {
   return source.beside == CostSource::Beside::kNothing;
 }
 
 ChosenCost first_of(const CostKey& key, const BySource& sources) {
-  const auto place = [](const CostSource& source) { return std::pair(order_of(source), !says_alone(source)); };
+  const auto place = [](const CostSource& source) {
+    return std::tuple(order_of(source), !source.covered, !says_alone(source));
+  };
   const auto best =
       std::ranges::min_element(sources, [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
   ChosenCost chosen{key, best->second, best->first};

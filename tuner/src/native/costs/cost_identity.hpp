@@ -17,6 +17,7 @@ namespace trimtab::tuner {
     same.tp = key.tp;
     same.sharding = key.sharding.empty() ? "default" : key.sharding;
     if (key.placement == "host") same.placement = key.placement;
+    if (key.is_launch()) same.algorithm = key.algorithm;  // in whatever way
   } else if (key.kind <= CostKind::kOverlapCommunication) {
     same.bytes = key.bytes;
     same.group_size = key.kind == CostKind::kPointToPoint ? 0 : key.group_size;

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 
+#include "native/costs/cost_identity.hpp"
+
 namespace trimtab::tuner {
 namespace {
 
-constexpr std::string_view kLaunch = "launch";
 constexpr std::array<std::string_view, 3> kWays{"", "compiled", "graph"};  // the first that was measured counts
 
 // Those of one way to launch, as plain costs of their passes: which source counts is decided as for those.
 std::vector<Cost> launched(const std::vector<Cost>& costs, std::string_view way) {
   std::vector<Cost> found;
   for (const Cost& cost : costs) {
-    if (cost.key.algorithm != kLaunch || cost.key.protocol != way || cost.key.placement == "host") continue;
+    if (!cost.key.is_launch() || cost.key.protocol != way || cost.key.placement == "host") continue;
     found.push_back(cost);
-    found.back().key.algorithm.clear();
-    found.back().key.protocol.clear();
+    found.back().key = cost.key.launched();
   }
   return found;
 }
@@ -37,6 +37,21 @@ Value within(const Curve& curve, std::int32_t samples) {
 }
 
 }  // namespace
+
+std::vector<ChosenCost> choose_launches(const std::vector<Cost>& costs) {
+  std::map<CostKey, ChosenCost> chosen;
+  for (const std::string_view way : kWays) {
+    for (ChosenCost& one : choose_costs(launched(costs, way))) {
+      one.key = one.key.launch();
+      one.key.protocol = way;
+      const CostKey key = identity(one.key);
+      chosen.try_emplace(key, std::move(one));
+    }
+  }
+  std::vector<ChosenCost> all;
+  for (auto& [key, one] : chosen) all.push_back(std::move(one));
+  return all;
+}
 
 LaunchCosts::LaunchCosts(const Model& model, const std::vector<Cost>& costs) {
   for (const std::string_view way : kWays) {

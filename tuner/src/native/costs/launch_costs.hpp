@@ -31,6 +31,9 @@ struct Launches {
   }
 };
 
+// One for each pass and update, of the way that counts: which source does is decided as for plain costs.
+[[nodiscard]] std::vector<ChosenCost> choose_launches(const std::vector<Cost>& costs);
+
 class LaunchCosts {
  public:
   LaunchCosts() = default;

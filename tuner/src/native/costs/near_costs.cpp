@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/numbers.hpp"
+#include "native/costs/launch_costs.hpp"
 #include "native/costs/link_costs.hpp"
 #include "native/costs/near_classes.hpp"
 #include "native/costs/training_correction.hpp"
@@ -100,13 +101,14 @@ std::int32_t millionths(double value) {
   return static_cast<std::int32_t>(std::lround(std::clamp(value * kMillion, 0.0, kMost)));
 }
 
-constexpr std::array<std::string_view, kNearClasses> kClassNames{"computation",         "memory",  "links inside nodes",
-                                                                 "links between nodes", "overlap", "host"};
+constexpr std::array<std::string_view, kNearClasses> kClassNames{
+    "computation", "memory", "links inside nodes", "links between nodes", "overlap", "host", "launches"};
 constexpr std::array<std::string_view, kNearVerdicts> kVerdictNames{"unprobed", "confirmed", "scaled", "refuted"};
 
 }  // namespace
 
 std::optional<NearClass> near_class_of(const CostKey& key) {
+  if (key.is_launch()) return NearClass::kLaunches;
   switch (key.kind) {
     case CostKind::kOperatorForward:
     case CostKind::kOperatorBackward:
@@ -134,6 +136,10 @@ CostByKey benchmarked(const std::vector<Cost>& costs) {
     if (cost.source.kind != CostSource::Kind::kBenchmark || !near_class_of(cost.key)) continue;
     const CostKey key = identity(cost.key);
     found.insert_or_assign(key, std::move(cost));
+  }
+  for (ChosenCost& one : choose_launches(costs)) {
+    if (one.source.kind != CostSource::Kind::kBenchmark) continue;
+    found.insert_or_assign(identity(one.key), Cost{one.key, std::move(one.statistics), std::move(one.source)});
   }
   return found;
 }
@@ -174,7 +180,7 @@ std::vector<NearFinding> compare_with_near(const std::vector<CostKey>& needed, c
     if (known == there.end()) continue;
     std::vector<Ratio>& of = ratios[*near_class_of(key)];
     const auto now = measured.find(key);
-    if (now == measured.end()) continue;
+    if (now == measured.end() || now->second.source.covered != known->second.source.covered) continue;
     if (const auto ratio = ratio_of(now->second, known->second)) of.push_back(*ratio);
   }
   std::vector<NearFinding> findings;

@@ -40,7 +40,7 @@ auto place_of(const CostKey& key) {
 std::vector<Item> items_of(const std::vector<CostKey>& needed, const CostByKey& there) {
   std::map<decltype(place_of(CostKey{})), Item> items;
   for (const CostKey& wanted : needed) {
-    const CostKey key = identity(wanted);
+    const CostKey key = identity(wanted.launched());  // a launch is measured with its pass
     const auto known = there.find(key);
     if (known == there.end()) continue;
     Item& item = items[place_of(key)];
@@ -52,7 +52,7 @@ std::vector<Item> items_of(const std::vector<CostKey>& needed, const CostByKey& 
     item.group_size = key.group_size;
     item.size = std::max<std::int64_t>(key.samples, key.bytes);
     item.keys.push_back(wanted);
-    if (unit_of(key.kind) == "ns") item.ns += known->second.statistics.mean();
+    if (unit_of(key.kind) == "ns" && !wanted.is_launch()) item.ns += known->second.statistics.mean();
   }
   std::vector<Item> all;
   for (auto& [place, item] : items) all.push_back(std::move(item));

@@ -343,6 +343,7 @@ void add_launches(const Calibration& calibration, const StageInputs& part, int p
     times.launches.backward += parts * factor * of.forward;
     if (of.both() > 0) times.launches.error += parts * factor * of.error * of.forward / of.both();
   }
+  times.update_wait = std::max(0.0, times.launches.update - times.optimizer);
   times.optimizer = std::max(times.optimizer, times.launches.update);
 }
 

@@ -68,6 +68,7 @@ struct StageTimes {
   double last_backward = 0;  // recompute, collectives and slowdown by synchronization included
   double sync_end = 0;       // from the begin of the last backward; 0 without synchronization
   double optimizer = 0;
+  double update_wait = 0;   // of that, the device's for its host
   double gather_after = 0;  // of parameters, after the optimizer: all, or what delays the next step's forward
   Launches launches;        // of the host, of one microbatch; recompute is in the backward pass
   ReplicaSpread spread;     // where replicas synchronize once a step; 0 where they do more often

@@ -34,6 +34,7 @@ struct Recorder {
     auto& held = pass == PassKind::kBackward     ? step.backward_held
                  : pass == PassKind::kSecondHalf ? step.second_held
                                                  : step.forward_held;
+    step.issuing[s] += begin - begins[at];
     begins[at] = begin;
     held.resize(begins.size());
     held[at] = static_cast<std::uint8_t>(how);
@@ -192,6 +193,7 @@ class GraphRecorder {
     step_.backward_waited.resize(passes);
     step_.exposed.assign(stages_, 0.0);
     step_.received.assign(stages_, 0.0);
+    step_.issuing.assign(stages_, 0.0);
     if (!priced_.transfers_meet) find_free();
     take(graph_.forwards, step_.forward_begin, step_.forward_waited, step_.forward_inputs);
     take(graph_.backwards, step_.backward_begin, step_.backward_waited, step_.backward_inputs);
@@ -207,6 +209,7 @@ class GraphRecorder {
     for (std::size_t at = 0; at < nodes.size(); ++at) {
       const StepNode& node = graph_.nodes[nodes[at]];
       begins.push_back(node.begin);
+      step_.issuing[node.stage] += node.issuing;
       inputs.emplace_back();
       if (node.cause < 0 || graph_.nodes[node.cause].kind != StepNode::Kind::kTransfer) continue;
       const StepNode& input = graph_.nodes[node.cause];
@@ -467,6 +470,7 @@ RecordedStep record_step(const PricedPlan& priced) {
   step.backward_waited.resize(actions);
   step.exposed.assign(priced.pipeline.size(), 0.0);
   step.received.assign(priced.pipeline.size(), 0.0);
+  step.issuing.assign(priced.pipeline.size(), 0.0);
   step.sliced = priced.sliced().microbatches;
   step.second_begin.resize(step.at_half(stages, 0));
   step.second_waited.resize(step.at_half(stages, 0));

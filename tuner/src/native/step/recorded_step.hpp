@@ -19,6 +19,7 @@ struct RecordedStep {
   std::vector<std::uint8_t> forward_held, second_held, backward_held;
   std::vector<double> exposed;       // by stage: waiting for data on the wire, over the step
   std::vector<double> received;      // by stage: waiting for its inputs, over the step
+  std::vector<double> issuing;       // by stage: waiting for its host, its inputs there, over the step
   std::vector<double> synchronized;  // by stage: when its optimizer may start, tied parameters reduced
   std::vector<std::int32_t> source;  // by stage: the one whose last backward decided that
   std::int32_t last_stage = 0;       // to end
