@@ -108,6 +108,7 @@ std::vector<net::Metric> Agent::Implementation::metrics() const {
   add_counter(all, "jobs_removed", "Jobs whose directories here were removed, after job_retention.",
               retention.removed());
   add_gauge(all, "ranks_running", "Ranks that this agent looks after.", ranks.running());
+  add_gauge(all, "ranks_prepared", "Processes that are prepared for a launch to come.", ranks.prepared().waiting());
   add_gauge(all, "commands_running", "Commands that run.", commands.running());
   add_gauge(all, "kill_switch", "1 while the node's kill switch is thrown: ranks take no plan but their incumbents.",
             kill_switch.thrown());

@@ -206,6 +206,7 @@ Status Agent::Implementation::open() {
   retention_timer = loop.every(kRetentionPeriod, [this] {
     retention.step(clock.monotonic(), clock.wall());
     disk_use.step(clock.monotonic());
+    ranks.prepare_next(clock.monotonic());
     own_use.step(clock.monotonic(), ranks.running() > 0);
   });
   kill_switch_timer = loop.every(kKillSwitchPeriod, [this] {

@@ -156,6 +156,9 @@ void CoordinatorConversation::told_unfinished(const wire::UnfinishedJobs& unfini
   const std::set<std::string> jobs(unfinished.jobs().begin(), unfinished.jobs().end());
   surroundings_.news.unfinished(jobs);
   surroundings_.sessions.unfinished(jobs);
+  for (const LedgerRank& rank : surroundings_.ranks.all()) {
+    if (!jobs.contains(rank.id.job)) surroundings_.ranks.prepared().forget(rank.id.job);
+  }
   surroundings_.retention.told(jobs);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "agent_database.hpp"
 #include "base/text_parts.hpp"
@@ -278,6 +279,9 @@ Status CommandRunner::start_ranks(const wire::Command& command, const Job& job) 
   if (asked.ranks_size() > 0) {
     reply.set_output(Scratch(surroundings_.state, job.name, asked.variant()).log(asked.ranks(0)));
   }
+  // The machine's time, not one processor's.
+  const auto processors = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  reply.set_prepared_ns(surroundings_.ranks.prepared().take_cost(job.name).count() / processors);
   surroundings_.loop.post([this, id = command.id(), reply = std::move(reply)] { finish(id, reply); });
   return {};
 }
@@ -343,6 +347,7 @@ Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& as
     TRIMTAB_TRY(auto arguments,
                 expand(job.train, placeholders(job, launch), job.target.empty() ? nullptr : &launch.target_arguments));
     Environment environment = rank_environment(base, job, launch, surroundings_.places);
+    ask_for_notes(job, Scratch(surroundings_.state, job.name, "").imports(rank), environment);
     // Of the first rank already: all of them are in memory together.
     TRIMTAB_TRY_STATUS(check_words(arguments, environment, kMostWords));
     starts.push_back({{job.name, asked.variant(), rank},

@@ -34,6 +34,9 @@ class Scratch {
     return path_ + (rank == kLauncher ? "/launcher" : "/rank-" + std::to_string(rank)) + ".log";
   }
 
+  // What the program of a rank imports, as it notes itself.
+  [[nodiscard]] std::string imports(std::uint32_t rank) const { return path_ + "/imports-" + std::to_string(rank); }
+
   [[nodiscard]] Status create() const;
   [[nodiscard]] Status remove_snapshots() const;
 

@@ -68,6 +68,7 @@ struct ChildPlan {
   std::optional<rlimit> descriptors;
   std::string_view score;  // empty: as it is
   bool dies_with_agent = false;
+  int kept = -1;
 };
 
 ChildPlan plan_child(const ProcessRequest& request, std::string program) {
@@ -80,6 +81,7 @@ ChildPlan plan_child(const ProcessRequest& request, std::string program) {
   plan.descriptors = descriptors_of_children;
   if (score_of_children) plan.score = *score_of_children;
   plan.dies_with_agent = request.dies_with_agent;
+  plan.kept = request.kept;
   for (const auto& argument : request.arguments) plan.arguments.push_back(const_cast<char*>(argument.c_str()));
   plan.arguments.push_back(nullptr);
   for (const auto& [name, value] : request.environment) plan.environment_texts.push_back(name + "=" + value);
@@ -112,12 +114,16 @@ bool wait_at_gate(int gate) {
 
 // At once, not by exec: a child held at its gate must not keep the locks and ports of an agent that was killed, or the
 // next agent would find them taken. Old kernels lack the call: there they stay until the exec.
-void close_all_but(int one, int other) {
-  const auto low = static_cast<unsigned>(std::min(one, other));
-  const auto high = static_cast<unsigned>(std::max(one, other));
-  if (low > 3) ::close_range(3, low - 1, 0);
-  if (high > low + 1) ::close_range(low + 1, high - 1, 0);
-  ::close_range(high + 1, ~0U, 0);
+void close_all_but(std::array<int, 3> kept) {
+  std::ranges::sort(kept);
+  unsigned next = 3;
+  for (const int one : kept) {
+    if (one < 3) continue;
+    const auto number = static_cast<unsigned>(one);
+    if (number > next) ::close_range(next, number - 1, 0);
+    next = number + 1;
+  }
+  ::close_range(next, ~0U, 0);
 }
 
 [[noreturn]] void run_child(const ChildPlan& plan) {
@@ -132,7 +138,8 @@ void close_all_but(int one, int other) {
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) {
     fail_child(plan, Stage::kDescriptors);
   }
-  close_all_but(plan.gate, plan.failure);
+  if (plan.kept >= 0) ::fcntl(plan.kept, F_SETFD, 0);
+  close_all_but({plan.gate, plan.failure, plan.kept});
   // Not earlier: nothing can be opened beyond it.
   if (plan.descriptors) ::setrlimit(RLIMIT_NOFILE, &*plan.descriptors);
   if (::chdir(plan.directory.c_str()) != 0) fail_child(plan, Stage::kDirectory);
@@ -157,7 +164,7 @@ bool above_standard(std::array<int, 2>& ends) {
   return true;
 }
 
-enum class Channel { kPipe, kSocket };
+}  // namespace
 
 Result<std::array<Descriptor, 2>> make_channel(Channel kind) {
   std::array<int, 2> ends{};
@@ -168,8 +175,6 @@ Result<std::array<Descriptor, 2>> make_channel(Channel kind) {
   }
   return std::array{Descriptor(ends[0]), Descriptor(ends[1])};
 }
-
-}  // namespace
 
 Result<HeldProcess> HeldProcess::fork(const ProcessRequest& request) {
   if (request.arguments.empty()) return bad_input("a command needs at least the name of a program");

@@ -6,6 +6,7 @@
 // knows of.
 
 #include <sys/types.h>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -22,7 +23,12 @@ struct ProcessRequest {
   int output = -1;  // descriptors for stdout and stderr, not owned; -1 = /dev/null
   int error = -1;
   bool dies_with_agent = false;
+  int kept = -1;  // a descriptor that the program has, too, under the same number, above 2; not owned
 };
+
+enum class Channel { kPipe, kSocket };
+// The two ends, neither of which is a standard descriptor: [0] is read where it is a pipe.
+[[nodiscard]] Result<std::array<Descriptor, 2>> make_channel(Channel kind);
 
 class HeldProcess final {
  public:

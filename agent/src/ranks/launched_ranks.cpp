@@ -21,7 +21,8 @@ LaunchedRanks::LaunchedRanks(net::EventLoop& loop, RankLedger ledger, std::strin
       ledger_(ledger),
       state_(std::move(state)),
       ended_(std::move(ended)),
-      processes_(processes ? std::move(processes) : system_processes(loop)) {}
+      processes_(processes ? std::move(processes) : system_processes(loop)),
+      prepared_(*processes_) {}
 LaunchedRanks::~LaunchedRanks() = default;
 
 Status LaunchedRanks::adopt() {
@@ -165,28 +166,46 @@ Status LaunchedRanks::occupy(Rank& rank, pid_t pid, std::uint64_t start_time) {
 
 Status LaunchedRanks::start_one(const RankStart& start) {
   if (start.awaits_slot) return await_slot(start);
-  TRIMTAB_TRY(const int log, open_log(start.log_path));
-  ProcessRequest request{start.arguments, start.environment, start.working_directory, log, log, false};
-  auto forked = processes_->fork(request);
-  ::close(log);
-  if (!forked.ok()) return forked.error();
-  const std::unique_ptr<HeldChild> held = std::move(forked).value();
+  TRIMTAB_TRY(const int opened, open_log(start.log_path));
+  const Descriptor log(opened);
+  if (const auto held = prepared_.take(start, log.get())) {
+    const Status begun = begin_rank(start, *held);
+    if (begun.ok()) return {};
+    spdlog::warn("{} is launched bare: {}", describe(start.id), begun.error().message);
+  }
+  const ProcessRequest request{start.arguments, start.environment, start.working_directory, log.get(), log.get()};
+  TRIMTAB_TRY(const auto held, processes_->fork(request));
+  return begin_rank(start, *held);
+}
+
+Status LaunchedRanks::begin_rank(const RankStart& start, HeldChild& held) {
   Rank rank;
   rank.entry.id = start.id;
   rank.entry.launch = start.launch;
   rank.entry.epoch = start.epoch;
-  rank.entry.pid = held->pid();
-  rank.entry.start_time = held->start_time();
+  rank.entry.pid = held.pid();
+  rank.entry.start_time = held.start_time();
   TRIMTAB_TRY_STATUS(watch(rank));
   TRIMTAB_TRY_STATUS(ledger_.put(rank.entry));
-  if (const auto released = held->release(); !released.ok()) {
+  if (const auto released = held.release(); !released.ok()) {
     rank.entry.ended = true;
     remember(rank.entry);
     return released;
   }
   spdlog::info("{} of launch {} started, pid {}", describe(start.id), start.launch, rank.entry.pid);
   ranks_[start.id] = std::move(rank);
+  prepared_.started(start);
   return {};
+}
+
+void LaunchedRanks::prepare_next(Nanoseconds now) {
+  prepared_.follow(now, [this](const std::string& job, std::uint32_t number) {
+    for (const auto& [id, rank] : ranks_) {
+      const bool meant = id.job == job && id.rank == number && rank.watch && !rank.entry.is_watched();
+      if (meant && rank.trains != 0) return rank.entry.pid;
+    }
+    return pid_t(0);
+  });
 }
 
 Status LaunchedRanks::watch(Rank& rank) {
@@ -223,12 +242,14 @@ bool LaunchedRanks::is_active(const std::string& job) const {
 Status LaunchedRanks::forget(const std::string& job) {
   TRIMTAB_ASSERT(!is_active(job), "a job that runs is not forgotten");
   TRIMTAB_TRY_STATUS(ledger_.forget_ended(job));
+  prepared_.forget(job);
   std::erase_if(ranks_, [&](const auto& one) { return one.first.job == job; });
   return {};
 }
 
 void LaunchedRanks::end(const std::string& job, const std::string& variant, std::uint64_t launch, Nanoseconds grace,
                         std::function<void()> done) {
+  if (launch == 0) prepared_.forget(job);
   std::vector<RankIdentity> ids;
   for (const auto& [id, rank] : ranks_) {
     const bool meant = id.job == job && id.variant == variant && (launch == 0 || rank.entry.launch <= launch);

@@ -9,21 +9,9 @@
 #include "agent_database.hpp"
 #include "commands/scratch.hpp"
 #include "processes/processes.hpp"
-#include "ranks/rank_command.hpp"
+#include "ranks/prepared_ranks.hpp"
 
 namespace trimtab::agent {
-
-// One rank to start.
-struct RankStart {
-  RankIdentity id;
-  std::uint64_t launch = 0;
-  std::uint64_t epoch = 0;
-  std::vector<std::string> arguments;
-  Environment environment;
-  std::string working_directory;
-  std::string log_path;
-  bool awaits_slot = false;  // not forked here: the first slot that asks for it becomes it
-};
 
 // Which rank of a launch a process is to be: the n-th of those on this node, from 0.
 struct Slot {
@@ -98,6 +86,10 @@ class LaunchedRanks final {
   // Ended and awaited ones (pid 0) included, launchers not.
   [[nodiscard]] std::vector<LedgerRank> all() const;
   [[nodiscard]] std::size_t running() const;
+  // The next launches of ranks that train. To be called every few seconds.
+  void prepare_next(Nanoseconds now);
+  [[nodiscard]] PreparedRanks& prepared() { return prepared_; }
+  [[nodiscard]] const PreparedRanks& prepared() const { return prepared_; }
   [[nodiscard]] Scratch scratch(const RankIdentity& id) const { return {state_, id.job, id.variant}; }
   void bound_logs(Bytes limit) const;
 
@@ -120,6 +112,7 @@ class LaunchedRanks final {
   // The tables of NCCL choices in a scratch's path of launches that no rank of this node runs any more.
   void remove_old_tables(const std::string& path) const;
   Status start_one(const RankStart& start);
+  Status begin_rank(const RankStart& start, HeldChild& held);
   Status await_slot(const RankStart& start);
   // Of a process that somebody else has started, in the PID namespace that `where` says.
   [[nodiscard]] Result<std::uint64_t> start_time_of(pid_t pid, const char* where) const;
@@ -141,6 +134,7 @@ class LaunchedRanks final {
   std::string state_;
   Ended ended_;
   std::shared_ptr<Processes> processes_;
+  PreparedRanks prepared_;
   std::map<RankIdentity, Rank> ranks_;
   std::vector<std::unique_ptr<Ending>> endings_;
 };

@@ -60,5 +60,13 @@ def _chain():
 
 if sys.version_info >= (3, 9) and os.environ.get("TRIMTAB_WATCH") == "1" and os.environ.get("TRIMTAB") != "0":
     sys.meta_path.insert(0, _Torch)
+if sys.version_info >= (3, 9) and "TRIMTAB_IMPORTS" in os.environ:  # The agent may launch this rank anew.
+    try:
+        import trimtab_prepared
+
+        trimtab_prepared.begin()
+    except Exception:
+        if "TRIMTAB_HELD" in os.environ:
+            os._exit(1)  # It must not run the program before it is told to.
 if sys.version_info >= (3, 4):
     _chain()

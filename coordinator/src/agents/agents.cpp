@@ -24,6 +24,7 @@ constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
 constexpr Nanoseconds kBetweenSwitches = std::chrono::seconds(1);
 // What one hello may say was acknowledged and is gone: a batch a second for thirty years.
 constexpr std::uint64_t kMostLost = 1'000'000'000;
+constexpr Nanoseconds kMostPrepared = std::chrono::hours(1);  // of one launch
 
 std::int32_t bounded(std::uint32_t value) {
   return static_cast<std::int32_t>(std::min(value, 1U << 30));
@@ -401,7 +402,8 @@ void Agents::command_done(const Member& member, const wire::CommandDone& done) {
   if (!marked.ok()) spdlog::warn("command {}: {}", done.id(), marked.error().message);
   if (JobRun* job = jobs_.find_run(owner->run)) {
     job->feed(
-        CommandFinished{owner->tag, done.ok(), first_of(done.error(), kLongestMessage), done.output(), done.killed()});
+        CommandFinished{owner->tag, done.ok(), first_of(done.error(), kLongestMessage), done.output(), done.killed(),
+                        milliseconds(std::clamp(Nanoseconds(done.prepared_ns()), Nanoseconds(0), kMostPrepared))});
   }
 }
 

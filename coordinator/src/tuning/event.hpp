@@ -56,7 +56,8 @@ struct CommandFinished {
   bool ok = true;
   std::string error;
   std::string output;
-  bool killed = false;  // a process of it was ended by a signal from outside
+  bool killed = false;     // a process of it was ended by a signal from outside
+  double prepared_ms = 0;  // of its node: what preparing launches took, since the last one was launched
 };
 struct CommandMoved {
   std::string tag;

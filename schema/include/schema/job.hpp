@@ -73,6 +73,7 @@ struct TrialSettings {
   // For so long a live job stands still between two steps to measure again what a change of the machine has made
   // doubtful; 0 = never.
   Nanoseconds measure_again = std::chrono::seconds(2);
+  bool prepare = true;      // a restarted job's next launch is begun while the one before it trains
   bool stop_after = false;  // key `after`: "continue" (default) goes on training, "stop" ends the job after tuning
   std::int32_t loss_check_steps = 30;  // steps of the untuned run whose losses are compared; only with after = "stop"
 };

@@ -41,6 +41,7 @@ void members(M& m, Of<TrialSettings> auto& trials) {
   m.unless(TrialSettings().look_every, "look_every_ns", trials.look_every, {0, kMostNs, kTime.name});
   m.unless(TrialSettings().lasting, "lasting_ns", trials.lasting, {0, kMostNs, kTime.name});
   m.unless(TrialSettings().measure_again, "measure_again_ns", trials.measure_again, {0, kMostNs, kTime.name});
+  m.unless(TrialSettings().prepare, "prepare", trials.prepare);
   m.word("after", trials.stop_after, kAfterTuning);
   if constexpr (M::kReads) {
     if (!is_look_period(trials.look_every)) m.in.at("look_every_ns").fail(kLookRule);

@@ -199,6 +199,8 @@ std::vector<Row> rest() {
        "of a step's time: what a plan must promise, at best, to be tried"},
       {"trials.overhead", number_setting("SHARE", kOverheadRule, is_overhead),
        of(&Job::trials, &TrialSettings::overhead), "of the job's time: what tuning may cost"},
+      {"trials.prepare", flag_setting(), of(&Job::trials, &TrialSettings::prepare),
+       "with delivery \"restart\": the next launch's processes import what they need while the one before it trains"},
       {"trials.after", choice_setting(kAfterTuning), of(&Job::trials, &TrialSettings::stop_after),
        "what becomes of the job once it is tuned"},
       {"crashes.limit", integer_setting(0, kMaxCrashes), of(&Job::crashes, &CrashSettings::limit),

@@ -117,6 +117,7 @@ std::vector<std::string> job_keys() {
           "trials.measure_again_s",
           "trials.minimum_gain",
           "trials.overhead",
+          "trials.prepare",
           "trials.after",
           "trials.warmup_steps",
           "trials.measure_steps",

@@ -81,6 +81,8 @@ void Launch::launch(const PlanText& plan, const std::string& variant, bool fresh
 Next Launch::handle(const CommandFinished& launched) {
   live();
   if (!launched.ok) return crashed(FailureReason::kCrash, "launching failed: " + launched.error);
+  // Nodes prepare at the same time.
+  m_.overhead.add_change(launched.prepared_ms / static_cast<double>(std::max<std::size_t>(1, m_.state.nodes.size())));
   const std::string node = m_.state.node_of(0);
   if (launched.tag == CommandTag::launching(m_.state.launch, node).text && !launched.output.empty()) {
     log_of_rank_0_ = node + ":" + launched.output;
