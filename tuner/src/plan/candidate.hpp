@@ -72,9 +72,9 @@ void fit_to_range(std::int32_t begin, CandidateStage& stage);
 // express it (devices out of order, a split that the space lacks, another schedule).
 [[nodiscard]] std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space);
 
-// `recompute` by stage.
+// `recompute` by stage; `sequence` is the space's.
 [[nodiscard]] Plan plan_of(const Candidate& candidate, const Model& model,
-                           const std::vector<std::vector<Range>>& recompute);
+                           const std::vector<std::vector<Range>>& recompute, const SequenceShare& sequence = {});
 
 // One form for candidates that mean the same plan, so that a search looks at each meaning once. Pure.
 

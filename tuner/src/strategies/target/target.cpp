@@ -79,6 +79,14 @@ class TargetSearch {
     return limits_.levels_with_pipeline || stages == 1 || !deep;
   }
 
+  // Which parts of sequences and which shards it can be told depends on the model, and no limit says so.
+  [[nodiscard]] bool says(const Draft& draft) const {
+    if (space_.sequence == SequenceShare{} && draft.ends.sharded_degree == 0) return true;
+    const Plan plan = run_.evaluator().plan(candidate_of(draft));
+    const auto complaints = unhonoured(plan, run_.model(), run_.options().target);
+    return complaints.ok() && complaints->empty();
+  }
+
   [[nodiscard]] bool fills(std::int32_t stages, std::int32_t microbatch) const {
     return !limits_.full_pipeline || stages == 1 || run_.model().global_batch / microbatch >= stages;
   }
@@ -92,6 +100,7 @@ class TargetSearch {
       draft.layers = even_layers(layer_count(), stages);
       draft.choices.assign(static_cast<std::size_t>(layer_count()), {split, false});
       draft.ends = split;
+      if (!says(draft)) continue;
       ScoredDraft best{draft, price(draft)};
       offer_recomputed(draft, [&](Draft other) {
         take_better(std::move(other), best);
