@@ -47,6 +47,40 @@ class Brute {
       plan_.global_batch = world_.model.global_batch;
       plan_.microbatch = microbatch;
       add_stage(0, 0);
+      interleave();
+    }
+  }
+
+  void interleave() {
+    const std::int32_t microbatches = plan_.microbatches();
+    plan_.schedule.kind = ScheduleKind::kInterleaved;
+    for (std::int32_t seats = 2; space_.interleaved && seats <= devices_; ++seats) {
+      if (devices_ % seats != 0 || microbatches % seats != 0 || !may_have(0, devices_ / seats)) continue;
+      for (const OperatorSplit& way : ways(0, devices_ / seats)) add_in_turn(0, seats, way);
+    }
+    plan_.schedule.kind = ScheduleKind::k1F1B;
+  }
+
+  // Stages from `op` on, on one group of devices after the other.
+  void add_in_turn(std::int32_t op, std::int32_t seats, const OperatorSplit& way) {
+    const auto stage = static_cast<std::int32_t>(plan_.stages.size());
+    if (op == operators_) {
+      if (stage > seats && stage % seats == 0) recompute();
+      return;
+    }
+    const std::int32_t count = devices_ / seats;
+    for (std::int32_t end = op + 1; end <= operators_; ++end) {
+      plan_.stages.emplace_back();
+      for (std::int32_t i = 0; i < count; ++i) plan_.stages.back().devices.push_back(stage % seats * count + i);
+      Segment segment;
+      segment.operators = {op, end};
+      segment.dp = way.dp;
+      segment.tp = way.tp;
+      segment.cp = cp_;
+      segment.sharded = way.level;
+      plan_.stages.back().segments = {segment};
+      add_in_turn(end, seats, way);
+      plan_.stages.pop_back();
     }
   }
 

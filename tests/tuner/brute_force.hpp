@@ -22,6 +22,7 @@ struct BruteForceSpace {
   // Beside the plans without: one degree of tensor parallelism in each plan.
   std::vector<std::int32_t> context_parallel{1};
   bool sequence_parallel = false;
+  bool interleaved = false;     // too: equal groups of devices, on each as many stages, of one split
   bool partial_shards = false;  // over a power of two of the replicas
   bool mixed = false;           // each operator of a stage may be split in its own way, and along its second choice
 };

@@ -316,7 +316,8 @@ class SpaceSearch {
       start = candidate_of(*options_.start, space_);
       if (start || space_.name == "job" || !options_.target.empty()) add_start(cost_model_, *options_.start, run_);
     }
-    const StrategyEnd end = run_strategy(strategy, run_, start);
+    const bool interleaves = space_.interleaved && strategy.run != run_target;
+    const StrategyEnd end = interleaves ? run_interleaved(run_) : run_strategy(strategy, run_, start);
     if (!end.refusal.empty()) return bad_input("strategy " + options_.strategy + ": " + end.refusal);
     outcome.trace = std::move(run_.trace());
     SearchResult& result = outcome.result;
@@ -338,6 +339,8 @@ class SpaceSearch {
       result.lower_bound_ms = std::max(end.lower_bound_ms, bound);
     }
     std::vector<Plan> found = run_.shortlist().plans();
+    // What a target recomputes of a device's stages is not what it does of each.
+    if (space_.interleaved) std::erase_if(found, [&](const Plan& of) { return !runs_on(options_.target, of, model); });
     if (bucket_bytes > 0) found = with_bucket_sizes(cost_model_, found, bucket_bytes, options_.excluded);
     Ranking ranking = ranked(cost_model_, found);
     refused_ = std::move(ranking.refused);
@@ -374,7 +377,7 @@ class SpaceSearch {
   std::string refused_;  // why the fastest of those that do not fit does not
 };
 
-// Of several spaces, each gets an equal share of what those before it have left.
+// Of several spaces, the first gets half and each other one an equal share of what those before it have left.
 std::optional<SearchOptions> share_of(const SearchOptions& whole, std::uint64_t used, std::size_t spaces) {
   SearchOptions share = whole;
   if (whole.max_evaluations > 0) {
@@ -444,9 +447,14 @@ Status search_others(const CostModel& cost_model, std::vector<PlanSpace> spaces,
   return {};
 }
 
-// Those that the cost model prices.
-std::vector<PlanSpace> other_spaces(const CostModel& cost_model, const PlanSpace& space) {
-  std::vector<PlanSpace> spaces = whole_plan_spaces(cost_model.model(), space);
+// Those that the cost model prices; of every count of devices, where some may be left idle.
+std::vector<PlanSpace> other_spaces(const CostModel& cost_model, const PlanSpace& space, bool idle_devices) {
+  std::vector<PlanSpace> spaces;
+  PlanSpace used = space;
+  for (used.devices = idle_devices ? 1 : space.devices; used.devices <= space.devices; ++used.devices) {
+    std::vector<PlanSpace> others = whole_plan_spaces(cost_model.model(), used);
+    std::move(others.begin(), others.end(), std::back_inserter(spaces));
+  }
   if (spaces.empty()) return spaces;
   Segment segment;
   segment.operators = {0, space.operators};
@@ -470,8 +478,8 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   TRIMTAB_TRY_STATUS(leave_out(options.without, space));
   TRIMTAB_TRY_STATUS(check_target(options));
   if (!options.target.empty()) TRIMTAB_TRY_STATUS(restrict_to_target(options.target, model, space));
-  std::vector<PlanSpace> others = other_spaces(cost_model, space);
-  const auto share = others.empty() ? options : share_of(options, 0, others.size() + 1).value_or(options);
+  std::vector<PlanSpace> others = other_spaces(cost_model, space, options.idle_devices);
+  const auto share = others.empty() ? options : share_of(options, 0, 2).value_or(options);
   SpaceSearch first(cost_model, std::move(space), share);
   SearchOutcome outcome;
   TRIMTAB_TRY_STATUS(first.run(*strategy, std::numeric_limits<double>::infinity(), outcome));

@@ -189,6 +189,7 @@ std::uint64_t hash_of(const Candidate& candidate) {
     hash.mix(candidate.sub_batches->cross_pass ? 2 : 3);
     hash.mix(candidate.sub_batches->recompute_after_communication ? 4 : 5);
   }
+  if (candidate.seats > 0) hash.mix(-candidate.seats);
   for (const CandidateStage& stage : candidate.stages) mix_stage(stage, hash);
   return hash.value();
 }
@@ -237,7 +238,8 @@ std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) 
   const std::vector<std::int32_t>& allowed = space.microbatches;
   if (std::ranges::find(allowed, plan.microbatch) == allowed.end()) return std::nullopt;
   const Schedule& schedule = plan.schedule;
-  if (schedule.kind != ScheduleKind::k1F1B) return std::nullopt;
+  const ScheduleKind kind = space.interleaved ? ScheduleKind::kInterleaved : ScheduleKind::k1F1B;
+  if (schedule.kind != kind) return std::nullopt;
   if (schedule.sliced_microbatches > 0 && !space.sliced_microbatches) return std::nullopt;
   const SubBatches sub_batches{schedule.sub_batches, schedule.cross_pass, schedule.recompute_after_communication};
   const auto& known = space.sub_batches;
@@ -245,8 +247,10 @@ std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) 
   if (target_says(plan, kSequenceParallel, "true") != space.sequence.parallel) return std::nullopt;
   Candidate candidate;
   candidate.microbatch = plan.microbatch;
+  if (space.interleaved) candidate.seats = seats_of(plan);
   std::int32_t device = 0;
   for (const Stage& stage : plan.stages) {
+    if (space.interleaved && candidate.stages.size() % candidate.seats == 0) device = 0;
     const std::int32_t first = device;
     for (const std::int32_t listed : stage.devices) {
       if (listed != device++) return std::nullopt;
@@ -274,11 +278,13 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
     plan.schedule.sliced_microbatches =
         std::min(candidate.sliced_microbatches.value_or(0), most_sliced(candidate, model));
   }
+  if (candidate.seats > 0) plan.schedule.kind = ScheduleKind::kInterleaved;
   if (sequence.parallel) plan.target_knobs[kSequenceParallel] = "true";
   std::int32_t device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     const CandidateStage& from = candidate.stages[s];
     Stage stage;
+    if (candidate.seats > 0 && s % static_cast<std::size_t>(candidate.seats) == 0) device = 0;
     for (std::int32_t i = 0; i < from.devices * sequence.cp; ++i) stage.devices.push_back(device++);
     std::int32_t begin = candidate.begin_of(s);
     for (const CandidateSegment& part : segments_of(from)) {

@@ -334,6 +334,7 @@ Status restrict_to_target(const std::string& target, const Model& model, PlanSpa
   if (limits.recompute == Reach::kNone) space.knobs.recompute = false;
   space.knobs.sequence_parallel = space.knobs.sequence_parallel && limits.sequence_parallel;
   space.knobs.context_parallel = space.knobs.context_parallel && limits.context_parallel;
+  space.knobs.interleaved = space.knobs.interleaved && limits.interleaved;
   space.replicated_shards = space.replicated_shards && limits.partial_shards;
   hold_knobs(space);
   std::erase_if(space.sharded,

@@ -90,6 +90,8 @@ struct PlanSpace {
   // Of all plans. Where cp is above 1 so many devices in a row stand for one: `devices`, and all places and counts of
   // devices in candidates, are of such groups.
   SequenceShare sequence;
+  // Of all plans: equal groups of devices, on each as many stages, of one split (interleaved 1F1B).
+  bool interleaved = false;
   std::vector<std::int32_t> device_counts;  // of a stage; empty = any
   bool node_boundaries = false;             // no stage lies on two nodes
   std::vector<std::int32_t> node_ends;      // one past the last device of each node
@@ -127,8 +129,9 @@ struct PlanSpace {
                                             const Knobs& knobs, std::int32_t fixed_microbatch);
 [[nodiscard]] std::vector<std::string_view> spaces();
 
-// What holds for whole plans: beside a job's space those of other ways for its ranks to share sequences, each with one
-// degree of tensor parallelism, as the knobs allow. A search goes through all of them.
+// What holds for whole plans, as the knobs allow: beside a job's space those of other ways for its ranks to share
+// sequences, each with one degree of tensor parallelism; and of each of these and of the job's those of interleaved
+// plans. A search goes through all of them.
 [[nodiscard]] std::vector<PlanSpace> whole_plan_spaces(const Model& model, const PlanSpace& space);
 
 // Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that

@@ -33,8 +33,10 @@ void check_even(const Plan& plan, const Model& model, Rules& rules) {
 }
 
 void check_schedule(const Schedule& schedule, const Knobs& knobs, Rules& rules) {
-  if (schedule.kind != ScheduleKind::k1F1B)
+  const bool interleaved = knobs.interleaved && schedule.kind == ScheduleKind::kInterleaved;
+  if (schedule.kind != ScheduleKind::k1F1B && !interleaved) {
     rules.push_back("schedule.kind: must be 1f1b, the schedule that the job runs");
+  }
   if (schedule.sliced_microbatches != 0 && !knobs.sliced_microbatches) {
     refuse("schedule.sliced_microbatches", "sliced_microbatches", rules);
   }

@@ -29,6 +29,14 @@ std::optional<PlanSpace> sharing_space(const Model& model, const PlanSpace& from
   return space;
 }
 
+PlanSpace interleaved_space(PlanSpace space) {
+  space.interleaved = true;
+  space.memory_switches = space.sliced_microbatches = space.mixed_splits = space.alternate_dimensions = false;
+  space.sub_batches = {{}};
+  space.stages_max = static_cast<std::int32_t>(space.cuts.size()) + 1;
+  return space;
+}
+
 }  // namespace
 
 std::vector<PlanSpace> whole_plan_spaces(const Model& model, const PlanSpace& space) {
@@ -45,6 +53,11 @@ std::vector<PlanSpace> whole_plan_spaces(const Model& model, const PlanSpace& sp
       }
     }
   }
+  if (!space.knobs.interleaved || !space.knobs.pipeline) return spaces;
+  std::vector<PlanSpace> interleaved{interleaved_space(space)};
+  for (const PlanSpace& one : spaces) interleaved.push_back(interleaved_space(one));
+  std::erase_if(interleaved, [](const PlanSpace& one) { return one.devices < 2; });
+  std::move(interleaved.begin(), interleaved.end(), std::back_inserter(spaces));
   return spaces;
 }
 

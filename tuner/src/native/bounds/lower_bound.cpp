@@ -434,9 +434,10 @@ class MicrobatchBounds {
   std::uint64_t priced_left_, summed_left_;
 };
 
-// Tables of states for every stage and device are for clusters of moderate size.
+// Tables of states for every stage and device are for clusters of moderate size, and for stages that follow each other.
 bool too_large(const PlanSpace& space, const BoundRequest& request) {
-  return request.effort <= 0 || space.devices > kMostDevices || space.stages_max < space.stages_min;
+  return space.interleaved || request.effort <= 0 || space.devices > kMostDevices ||
+         space.stages_max < space.stages_min;
 }
 
 // Of stages whose floors leave the split open: the one that is fastest by itself. False where no split of some stage is

@@ -426,15 +426,36 @@ SubBatches NativeEvaluator::sub_batches_of(const Candidate& candidate) const {
   return asked ? latest_sub_batches_ : SubBatches{};
 }
 
+// Stages share devices, and the step is a graph of its own: no part of it is remembered.
+Score NativeEvaluator::price_interleaved(const Candidate& candidate) {
+  const Prediction prediction = cost_model().evaluate(plan(candidate));
+  Score score;
+  if (!prediction.missing_costs.empty()) return score;
+  score.priced = true;
+  score.ms = prediction.iteration_ms;
+  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+    const double limit = memory_limit_of(candidate.first_device_of(s), candidate.stages[s].devices);
+    const auto bytes = static_cast<double>(prediction.stages[s].memory_bytes);
+    score.excess_bytes = std::max(score.excess_bytes, beyond(bytes, limit));
+  }
+  if (!prediction.feasible) score.excess_bytes = std::max(score.excess_bytes, 1.0);
+  return score;
+}
+
 Score NativeEvaluator::price(const Candidate& candidate) {
   count();
+  if (candidate.seats > 0) return price_interleaved(candidate);
   return best_step(candidate).score;
 }
 
 Plan NativeEvaluator::plan(const Candidate& candidate) {
+  std::vector<std::vector<Range>> recompute;
+  if (candidate.seats > 0) {
+    for (const CandidateStage& stage : candidate.stages) recompute.push_back(*stage.recompute);
+    return plan_of(candidate, model(), recompute, space().sequence);
+  }
   const Step best = best_step(candidate);
   sub_batches_ = best.sub_batches;
-  std::vector<std::vector<Range>> recompute;
   std::int32_t first_device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     recompute.push_back(stage_at(candidate, s, first_device).recompute_ranges);

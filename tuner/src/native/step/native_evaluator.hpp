@@ -69,6 +69,7 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
     return devices_.data() + device * group_;
   }
   [[nodiscard]] double memory_limit_of(std::int32_t first_device, std::int32_t devices) const;
+  [[nodiscard]] Score price_interleaved(const Candidate& candidate);
   [[nodiscard]] std::vector<double> passes_sum(std::int32_t microbatch, const Split& split);
   // As it holds on these devices. Valid until the next call.
   [[nodiscard]] const Calibration& calibration_on(std::int32_t first_device, std::int32_t devices);
