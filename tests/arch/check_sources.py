@@ -73,6 +73,7 @@ FLOORS = {
     "strategies/exhaustive": ["strategies/aceso"],
     "strategies/galvatron": ["strategies"],
     "strategies/h3t": ["strategies"],
+    "strategies/interleaved": ["strategies"],
     "strategies/oases": ["strategies"],
     "strategies/target": ["strategies"],
     "strategies/unified": ["strategies/aceso"],

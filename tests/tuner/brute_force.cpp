@@ -9,6 +9,7 @@ struct OperatorSplit {
   std::int32_t dp = 1, tp = 1;
   ShardedLevel level = ShardedLevel::kNone;
   bool alternate = false;
+  std::int32_t shards = 0;
 };
 
 class Brute {
@@ -21,18 +22,68 @@ class Brute {
         devices_(world.cluster.devices()) {}
 
   BruteForceResult run() {
-    for (std::int32_t microbatch = 1; microbatch <= world_.model.global_batch; ++microbatch) {
-      if (world_.model.global_batch % microbatch != 0) continue;
-      plan_ = {};
-      plan_.model = world_.model.name;
-      plan_.global_batch = world_.model.global_batch;
-      plan_.microbatch = microbatch;
-      add_stage(0, 0);
+    tensor_parallel_ = space_.tensor_parallel;
+    every_microbatch();
+    for (const std::int32_t cp : space_.context_parallel) {
+      for (const std::int32_t tp : space_.tensor_parallel) {
+        cp_ = cp;
+        tensor_parallel_ = {tp};
+        parallel_ = false;
+        if (cp > 1) every_microbatch();
+        parallel_ = true;
+        if (tp > 1 && space_.sequence_parallel) every_microbatch();
+      }
     }
     return result_;
   }
 
  private:
+  void every_microbatch() {
+    for (std::int32_t microbatch = 1; microbatch <= world_.model.global_batch; ++microbatch) {
+      if (world_.model.global_batch % microbatch != 0) continue;
+      plan_ = {};
+      if (parallel_) plan_.target_knobs["sequence_parallel"] = "true";
+      plan_.model = world_.model.name;
+      plan_.global_batch = world_.model.global_batch;
+      plan_.microbatch = microbatch;
+      add_stage(0, 0);
+      interleave();
+    }
+  }
+
+  void interleave() {
+    const std::int32_t microbatches = plan_.microbatches();
+    plan_.schedule.kind = ScheduleKind::kInterleaved;
+    for (std::int32_t seats = 2; space_.interleaved && seats <= devices_; ++seats) {
+      if (devices_ % seats != 0 || microbatches % seats != 0 || !may_have(0, devices_ / seats)) continue;
+      for (const OperatorSplit& way : ways(0, devices_ / seats)) add_in_turn(0, seats, way);
+    }
+    plan_.schedule.kind = ScheduleKind::k1F1B;
+  }
+
+  // Stages from `op` on, on one group of devices after the other.
+  void add_in_turn(std::int32_t op, std::int32_t seats, const OperatorSplit& way) {
+    const auto stage = static_cast<std::int32_t>(plan_.stages.size());
+    if (op == operators_) {
+      if (stage > seats && stage % seats == 0) recompute();
+      return;
+    }
+    const std::int32_t count = devices_ / seats;
+    for (std::int32_t end = op + 1; end <= operators_; ++end) {
+      plan_.stages.emplace_back();
+      for (std::int32_t i = 0; i < count; ++i) plan_.stages.back().devices.push_back(stage % seats * count + i);
+      Segment segment;
+      segment.operators = {op, end};
+      segment.dp = way.dp;
+      segment.tp = way.tp;
+      segment.cp = cp_;
+      segment.sharded = way.level;
+      plan_.stages.back().segments = {segment};
+      add_in_turn(end, seats, way);
+      plan_.stages.pop_back();
+    }
+  }
+
   [[nodiscard]] bool may_have(std::int32_t first, std::int32_t count) const {
     const auto& counts = space_.stage_devices;
     if (!counts.empty() && std::find(counts.begin(), counts.end(), count) == counts.end()) return false;
@@ -53,12 +104,17 @@ class Brute {
 
   [[nodiscard]] std::vector<OperatorSplit> ways(std::int32_t op, std::int32_t count) const {
     std::vector<OperatorSplit> all;
-    for (const std::int32_t tp : space_.tensor_parallel) {
-      if (count % tp != 0 || plan_.microbatch % (count / tp) != 0) continue;
-      const std::int32_t dp = count / tp;
+    for (const std::int32_t tp : tensor_parallel_) {
+      const std::int32_t ranks = tp * cp_;
+      if (count % ranks != 0 || plan_.microbatch % (count / ranks) != 0) continue;
+      const std::int32_t dp = count / ranks;
       for (const ShardedLevel level : space_.levels) {
         if (level != ShardedLevel::kNone && dp == 1) continue;
         all.push_back({dp, tp, level, false});
+        for (std::int32_t shards = 2; space_.partial_shards && level != ShardedLevel::kNone && shards < dp;
+             shards *= 2) {
+          if (dp % shards == 0) all.push_back({dp, tp, level, false, shards});
+        }
         const bool second = space_.mixed && tp > 1 && world_.model.operators[op].shardings.size() > 1;
         if (second) all.push_back({dp, tp, level, true});
       }
@@ -74,14 +130,16 @@ class Brute {
       const std::vector<Segment> before = plan_.stages.back().segments;
       std::vector<Segment>& segments = plan_.stages.back().segments;
       const bool fits = !segments.empty() && segments.back().dp == way.dp && segments.back().tp == way.tp &&
-                        segments.back().sharded == way.level;
+                        segments.back().sharded == way.level && segments.back().sharded_degree == way.shards;
       if (op > begin && !fits && !space_.mixed) continue;
       if (!fits) {
         segments.emplace_back();
         segments.back().operators = {op, op};
         segments.back().dp = way.dp;
         segments.back().tp = way.tp;
+        segments.back().cp = cp_;
         segments.back().sharded = way.level;
+        segments.back().sharded_degree = way.shards;
       }
       Segment& segment = segments.back();
       segment.operators.end = op + 1;
@@ -164,6 +222,9 @@ class Brute {
   NativeCostModel model_;
   std::int32_t operators_;
   std::int32_t devices_;
+  std::vector<std::int32_t> tensor_parallel_;
+  std::int32_t cp_ = 1;
+  bool parallel_ = false;
   Plan plan_;
   BruteForceResult result_;
 };

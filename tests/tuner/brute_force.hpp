@@ -19,7 +19,12 @@ struct BruteForceSpace {
   bool inside_nodes = false;  // no stage lies on two nodes
   bool sliced = false;        // the warm-up, by every count that a plan may have
   bool sub_batches = false;   // two, in every way that is searched
-  bool mixed = false;         // each operator of a stage may be split in its own way, and along its second choice
+  // Beside the plans without: one degree of tensor parallelism in each plan.
+  std::vector<std::int32_t> context_parallel{1};
+  bool sequence_parallel = false;
+  bool interleaved = false;     // too: equal groups of devices, on each as many stages, of one split
+  bool partial_shards = false;  // over a power of two of the replicas
+  bool mixed = false;           // each operator of a stage may be split in its own way, and along its second choice
 };
 
 struct BruteForceResult {

@@ -88,7 +88,7 @@ Status check_delivery(const Job& job, bool tune) {
 // What may change the order of sums, or where they are computed, and so the last bits of a result. Cuts, transfers
 // and recompute do neither.
 constexpr std::string_view kNotExact[] = {"microbatch", "data_parallel", "sliced_microbatches", "tensor_parallel",
-                                          "sharded",    "sub_batches",   "memory_switches"};
+                                          "sharded",    "sub_batches",   "memory_switches",     "context_parallel"};
 
 bool is_exact(const Segment& segment) {
   return segment.dp == 1 && segment.tp == 1 && segment.cp == 1 && segment.sharded == ShardedLevel::kNone &&

@@ -35,6 +35,12 @@ struct Knobs {
   bool sharded = false;      // optimizer states, gradients, parameters over replicas
   bool sub_batches = false;  // with tensor-parallel ranks: microbatches in two, one computing beside the other's sums
   bool memory_switches = false;  // of whole layers, with the optimizer on the host; over replicas with `sharded` too
+  bool mixed_splits = false;     // operators of one stage are split in different ways
+  bool partial_shards = false;   // with `sharded`: over some of the replicas, copied by the others (HSDP)
+  // Of a whole plan.
+  bool sequence_parallel = false;  // beside tensor_parallel
+  bool context_parallel = false;   // several ranks share each sample's sequence
+  bool interleaved = false;        // several stages on the same devices, in the interleaved 1F1B schedule
 
   bool operator==(const Knobs&) const = default;
 };
@@ -55,6 +61,11 @@ inline constexpr KnobName kKnobs[] = {
     {"sharded", &Knobs::sharded},
     {"sub_batches", &Knobs::sub_batches},
     {"memory_switches", &Knobs::memory_switches},
+    {"mixed_splits", &Knobs::mixed_splits},
+    {"partial_shards", &Knobs::partial_shards},
+    {"sequence_parallel", &Knobs::sequence_parallel},
+    {"context_parallel", &Knobs::context_parallel},
+    {"interleaved", &Knobs::interleaved},
 };
 
 struct TrialSettings {

@@ -30,6 +30,10 @@ struct TargetLimits {
   bool pipeline = false;  // several stages, on equal counts of devices in order; cuts between layers
   bool sliced = false;    // sliced microbatches
   Reach tensor_parallel = Reach::kNone;
+  bool sequence_parallel = false;
+  bool context_parallel = false;
+  bool interleaved = false;
+  bool partial_shards = false;  // over some of the replicas
   Reach sharded = Reach::kNone;
   std::vector<ShardedLevel> levels{ShardedLevel::kNone};
   bool levels_with_pipeline = true;  // gradients and parameters may be sharded where there are several stages

@@ -1,6 +1,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "documents/job_names.hpp"
 #include "documents/members.hpp"
@@ -104,7 +105,10 @@ void members(M& m, Of<Job> auto& job) {
   m.unless("", "initial_plan_json", job.initial_plan_json);
   m.unless("", "model_json", job.model_json);
   m.inside("knobs", [&](auto& knobs) {
-    for (const auto& [name, knob] : kKnobs) knobs.always(name, job.knobs.*knob);
+    // Later ones are written where they are true.
+    constexpr std::size_t kAlways = 10;
+    for (const auto& [name, knob] : std::span(kKnobs).first(kAlways)) knobs.always(name, job.knobs.*knob);
+    for (const auto& [name, knob] : std::span(kKnobs).subspan(kAlways)) knobs.unless(false, name, job.knobs.*knob);
   });
   bool hold = !M::kReads && says_what_it_honours(job.target);
   m.unless(false, "knobs_hold", hold);

@@ -32,7 +32,12 @@ constexpr const char* kKnobHelp[] = {
     "several ranks share each operator. True where the `target`, not the trainer, honours it",
     "replicas share optimizer states, gradients or parameters. True likewise",
     "with tensor_parallel: a microbatch in two parts, one computing beside the other's sums",
-    "H3T's, of whole layers, with the optimizer on the host"};
+    "H3T's, of whole layers, with the optimizer on the host",
+    "operators of one stage split in different ways",
+    "with sharded: states shared by some of the replicas, and copied by the others (HSDP)",
+    "beside tensor_parallel: its ranks share the sequence of what they do not split",
+    "several ranks share each sample's sequence",
+    "several stages on the same devices, in the interleaved 1F1B schedule"};
 static_assert(std::size(kKnobHelp) == std::size(kKnobs));
 
 // What is no path stays as it is: whoever would copy it says why that cannot be.

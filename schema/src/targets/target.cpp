@@ -77,6 +77,11 @@ Knobs within_target(Knobs knobs, std::string_view target) {
   const bool only_replicas = !limits->pipeline && limits->tensor_parallel == Reach::kNone;
   knobs.data_parallel = knobs.data_parallel || only_replicas;
   knobs.sharded = knobs.sharded && limits->sharded != Reach::kNone;
+  knobs.mixed_splits = knobs.mixed_splits && limits->tensor_parallel == Reach::kLayer;
+  knobs.partial_shards = knobs.partial_shards && limits->partial_shards;
+  knobs.sequence_parallel = knobs.sequence_parallel && limits->sequence_parallel;
+  knobs.context_parallel = knobs.context_parallel && limits->context_parallel;
+  knobs.interleaved = knobs.interleaved && limits->interleaved;
   return knobs;
 }
 

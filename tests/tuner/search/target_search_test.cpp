@@ -66,6 +66,33 @@ TEST_CASE("a search for a target finds plans that it runs alone") {
   }
 }
 
+TEST_CASE("a search for a target has the whole-plan knobs that it honours, and is no worse for them") {
+  int with = 0;
+  for (const std::string_view target : {"megatron", "torchtitan", "torchtitan-0.2", "fsdp2"}) {
+    test::World world = gpt_world(4, 4, 16, 9);
+    for (Operator& op : world.model.operators) op.shape["sequence"] = 64;
+    const NativeCostModel model(world.table(true));
+    Knobs knobs = knobs_for(target);
+    SearchOptions options = options_for(target);
+    options.plans = 60;
+    const double before = search(model, knobs, options).value().result.plans.at(0).prediction.iteration_ms;
+    knobs.sequence_parallel = knobs.context_parallel = knobs.interleaved = knobs.partial_shards = true;
+    const SearchOutcome outcome = search(model, within_target(knobs, target), options).value();
+    CAPTURE(target);
+    REQUIRE_FALSE(outcome.result.plans.empty());
+    CHECK(outcome.result.plans[0].prediction.iteration_ms <= before * (1 + 1e-12));
+    for (const RankedPlan& ranked : outcome.result.plans) {
+      CAPTURE(to_json(ranked.plan));
+      CHECK(validate(ranked.plan, world.model, world.cluster).empty());
+      CHECK(export_plan(ranked.plan, world.model, target).ok());
+      const Segment& first = ranked.plan.stages[0].segments[0];
+      const bool shares = shares_sequences(ranked.plan) || first.sharded_degree > 0;
+      if (shares || ranked.plan.schedule.kind == ScheduleKind::kInterleaved) ++with;
+    }
+  }
+  CHECK(with > 0);
+}
+
 // Of all plans of a small space, the best that the target runs is no better than the one that was found.
 TEST_CASE("no plan that a target runs is better than the one found, of all plans") {
   int compared = 0;

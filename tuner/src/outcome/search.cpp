@@ -265,9 +265,10 @@ bool runs_on(const std::string& target, const Plan& start, const Model& model) {
   return complaints.ok() && complaints->empty();
 }
 
+constexpr double kMet = 1 - 1e-9;
+
 // Nothing is faster: a search that was ended early may have found that too.
 bool meets_bound(const SearchResult& result, const SearchOptions& options) {
-  constexpr double kMet = 1 - 1e-9;
   return !result.plans.empty() && options.excluded.empty() &&
          result.lower_bound_ms >= result.plans.front().prediction.iteration_ms * kMet;
 }
@@ -294,6 +295,176 @@ Ranking ranked(const CostModel& cost_model, const std::vector<Plan>& plans) {
   return out;
 }
 
+// A search of one space.
+class SpaceSearch {
+ public:
+  SpaceSearch(const CostModel& cost_model, PlanSpace space, const SearchOptions& options)
+      : cost_model_(cost_model),
+        space_(std::move(space)),
+        options_(options),
+        evaluator_(cost_model.evaluator(space_)),
+        run_(*evaluator_, options_) {
+    evaluator_->stop_when([this] { return run_.over(); });
+  }
+
+  // `best_ms`: what a plan of another space takes.
+  Status run(const Strategy& strategy, double best_ms, SearchOutcome& outcome) {
+    std::optional<Candidate> start;
+    const Model& model = cost_model_.model();
+    if (options_.start && usable(cost_model_, *options_.start, space_) &&
+        runs_on(options_.target, *options_.start, model)) {
+      start = candidate_of(*options_.start, space_);
+      if (start || space_.name == "job" || !options_.target.empty()) add_start(cost_model_, *options_.start, run_);
+    }
+    const bool interleaves = space_.interleaved && strategy.run != run_target;
+    const StrategyEnd end = interleaves ? run_interleaved(run_) : run_strategy(strategy, run_, start);
+    if (!end.refusal.empty()) return bad_input("strategy " + options_.strategy + ": " + end.refusal);
+    outcome.trace = std::move(run_.trace());
+    SearchResult& result = outcome.result;
+    result.strategy = options_.strategy;
+    result.cost_model = cost_model_.name();
+    result.space = space_.name;
+    result.seed = options_.seed;
+    result.evaluations = evaluator_->evaluations();
+    result.stopped = run_.stop_reason().empty() ? end.stopped : run_.stop_reason();
+    result.lower_bound_ms = end.lower_bound_ms;
+    const std::int64_t bucket_bytes = usual_bucket_bytes(options_.target);
+    // No bound knows of buckets: a step that pays fewer latencies may be below it.
+    if (!end.proven && bucket_bytes == 0) {
+      // Time has run out: a bound may take a moment, no more.
+      const double effort = run_.stop_reason() != "cancelled" ? 1
+                            : space_.operators <= kShortModel ? kMomentOfEffort
+                                                              : 0;
+      const double bound = this->bound(std::min(best_ms, run_.shortlist().best_ms()), effort);
+      result.lower_bound_ms = std::max(end.lower_bound_ms, bound);
+    }
+    std::vector<Plan> found = run_.shortlist().plans();
+    // What a target recomputes of a device's stages is not what it does of each.
+    if (space_.interleaved) std::erase_if(found, [&](const Plan& of) { return !runs_on(options_.target, of, model); });
+    if (bucket_bytes > 0) found = with_bucket_sizes(cost_model_, found, bucket_bytes, options_.excluded);
+    Ranking ranking = ranked(cost_model_, found);
+    refused_ = std::move(ranking.refused);
+    if (ranking.plans.size() > options_.plans) ranking.plans.resize(options_.plans);
+    result.plans = std::move(ranking.plans);
+    const bool proven = end.proven && run_.stop_reason().empty() && refused_.empty();
+    result.proven = proven || meets_bound(result, options_);
+    return {};
+  }
+
+  // No plan of the space takes less; 0 = unknown.
+  [[nodiscard]] double bound(double best_ms, double effort) {
+    Bounds* const bounds = evaluator_->bounds();
+    if (bounds == nullptr) return 0;
+    return bounds->lower_bound_ms({best_ms, options_.idle_devices, effort});
+  }
+
+  // After run(), where it found no plan.
+  Result<std::string> why_nothing_fits() {
+    if (!refused_.empty()) return "none of the plans that were found fits; the fastest fails on " + refused_;
+    const bool anything_possible = space_.stages_max >= space_.stages_min && evaluator_->evaluations() > 0;
+    if (!run_.closest() && anything_possible && run_.refused().empty() && run_.stop_reason().empty()) {
+      return nothing_priced(*evaluator_);
+    }
+    return explain_infeasible(run_);
+  }
+
+ private:
+  const CostModel& cost_model_;
+  PlanSpace space_;
+  SearchOptions options_;
+  std::unique_ptr<Evaluator> evaluator_;
+  SearchRun run_;
+  std::string refused_;  // why the fastest of those that do not fit does not
+};
+
+// Of several spaces, the first gets half and each other one an equal share of what those before it have left.
+std::optional<SearchOptions> share_of(const SearchOptions& whole, std::uint64_t used, std::size_t spaces) {
+  SearchOptions share = whole;
+  if (whole.max_evaluations > 0) {
+    share.max_evaluations = used < whole.max_evaluations ? (whole.max_evaluations - used) / spaces : 0;
+    if (share.max_evaluations == 0) return std::nullopt;
+  }
+  if (!whole.spent) return share;
+  const double from = std::min(1.0, whole.spent());
+  const double until = from + (1 - from) / static_cast<double>(spaces);
+  share.spent = [&whole, from, until] { return until > from ? (whole.spent() - from) / (until - from) : 1; };
+  share.stop = [&whole, until] { return (whole.stop && whole.stop()) || whole.spent() >= until; };
+  return share;
+}
+
+double best_ms(const SearchResult& result) {
+  return result.plans.empty() ? std::numeric_limits<double>::infinity() : result.plans.front().prediction.iteration_ms;
+}
+
+// What the search of another space has found. The bound of both is that of the lower.
+void take_over(SearchOutcome part, const SearchOptions& options, SearchOutcome& whole) {
+  SearchResult& result = whole.result;
+  std::move(part.trace.begin(), part.trace.end(), std::back_inserter(whole.trace));
+  result.evaluations += part.result.evaluations;
+  if (part.result.stopped == "budget" || part.result.stopped == "cancelled") result.stopped = part.result.stopped;
+  result.proven = result.proven && part.result.proven;
+  const bool nothing = part.result.proven && part.result.plans.empty();
+  if (!nothing) result.lower_bound_ms = std::min(result.lower_bound_ms, part.result.lower_bound_ms);
+  std::move(part.result.plans.begin(), part.result.plans.end(), std::back_inserter(result.plans));
+  std::ranges::stable_sort(result.plans, {}, [](const RankedPlan& of) { return of.prediction.iteration_ms; });
+  std::set<std::string> seen;
+  std::erase_if(result.plans, [&seen](const RankedPlan& of) { return !seen.insert(semantic_hash(of.plan)).second; });
+  if (result.plans.size() > options.plans) result.plans.resize(options.plans);
+}
+
+// The spaces of other whole plans, those of the least bounds first, and what is left out of them: those that hold
+// nothing better than what is known.
+Status search_others(const CostModel& cost_model, std::vector<PlanSpace> spaces, const Strategy& strategy,
+                     const SearchOptions& options, SearchOutcome& whole) {
+  struct Other {
+    double bound_ms = 0;
+    PlanSpace space;
+  };
+  std::vector<Other> others;
+  for (PlanSpace& space : spaces) {
+    const double bound = SpaceSearch(cost_model, space, options).bound(std::numeric_limits<double>::infinity(), 0);
+    others.push_back({bound, std::move(space)});
+  }
+  std::ranges::stable_sort(others, {}, &Other::bound_ms);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const double best = best_ms(whole.result);
+    SearchOutcome part;
+    part.result.lower_bound_ms = others[i].bound_ms;
+    part.result.stopped = "budget";
+    const auto share = share_of(options, whole.result.evaluations, others.size() - i);
+    if (share) {
+      SpaceSearch search(cost_model, std::move(others[i].space), *share);
+      const double effort = best < std::numeric_limits<double>::infinity() ? 1 : 0;
+      part.result.lower_bound_ms = search.bound(best, effort);
+      part.result.stopped = "exhausted";
+      part.result.proven = options.excluded.empty() && part.result.lower_bound_ms >= best * kMet;
+      if (!part.result.proven) TRIMTAB_TRY_STATUS(search.run(strategy, best, part));
+    }
+    take_over(std::move(part), options, whole);
+  }
+  whole.result.lower_bound_ms = std::min(whole.result.lower_bound_ms, best_ms(whole.result));
+  whole.result.proven = whole.result.proven || meets_bound(whole.result, options);
+  return {};
+}
+
+// Those that the cost model prices; of every count of devices, where some may be left idle.
+std::vector<PlanSpace> other_spaces(const CostModel& cost_model, const PlanSpace& space, bool idle_devices) {
+  std::vector<PlanSpace> spaces;
+  PlanSpace used = space;
+  for (used.devices = idle_devices ? 1 : space.devices; used.devices <= space.devices; ++used.devices) {
+    std::vector<PlanSpace> others = whole_plan_spaces(cost_model.model(), used);
+    std::move(others.begin(), others.end(), std::back_inserter(spaces));
+  }
+  if (spaces.empty()) return spaces;
+  Segment segment;
+  segment.operators = {0, space.operators};
+  segment.tp = segment.cp = 2;
+  Plan shares;
+  shares.stages.push_back({{0, 1, 2, 3}, {segment}});
+  shares.target_knobs["sequence_parallel"] = "true";
+  return cost_model.unpriced(shares).empty() ? spaces : std::vector<PlanSpace>{};
+}
+
 }  // namespace
 
 Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, const SearchOptions& options) {
@@ -307,53 +478,16 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   TRIMTAB_TRY_STATUS(leave_out(options.without, space));
   TRIMTAB_TRY_STATUS(check_target(options));
   if (!options.target.empty()) TRIMTAB_TRY_STATUS(restrict_to_target(options.target, model, space));
-  const std::unique_ptr<Evaluator> evaluator = cost_model.evaluator(space);
-  SearchRun run(*evaluator, options);
-  evaluator->stop_when([&run] { return run.over(); });
-  std::optional<Candidate> start;
-  if (options.start && usable(cost_model, *options.start, space) && runs_on(options.target, *options.start, model)) {
-    start = candidate_of(*options.start, space);
-    if (start || space.name == "job" || !options.target.empty()) add_start(cost_model, *options.start, run);
-  }
-  const StrategyEnd end = run_strategy(*strategy, run, start);
-  if (!end.refusal.empty()) return bad_input("strategy " + options.strategy + ": " + end.refusal);
-
+  std::vector<PlanSpace> others = other_spaces(cost_model, space, options.idle_devices);
+  const auto share = others.empty() ? options : share_of(options, 0, 2).value_or(options);
+  SpaceSearch first(cost_model, std::move(space), share);
   SearchOutcome outcome;
-  outcome.trace = std::move(run.trace());
-  SearchResult& result = outcome.result;
-  result.strategy = options.strategy;
-  result.cost_model = cost_model.name();
-  result.space = space.name;
-  result.seed = options.seed;
-  result.evaluations = evaluator->evaluations();
-  result.stopped = run.stop_reason().empty() ? end.stopped : run.stop_reason();
-  result.lower_bound_ms = end.lower_bound_ms;
-  const std::int64_t bucket_bytes = usual_bucket_bytes(options.target);
-  // No bound knows of buckets: a step that pays fewer latencies may be below it.
-  Bounds* const bounds = evaluator->bounds();
-  if (bounds != nullptr && !end.proven && bucket_bytes == 0) {
-    BoundRequest request{run.shortlist().best_ms(), options.idle_devices};
-    // Time has run out: a bound may take a moment, no more.
-    if (run.stop_reason() == "cancelled") request.effort = space.operators <= kShortModel ? kMomentOfEffort : 0;
-    result.lower_bound_ms = std::max(end.lower_bound_ms, bounds->lower_bound_ms(request));
+  TRIMTAB_TRY_STATUS(first.run(*strategy, std::numeric_limits<double>::infinity(), outcome));
+  if (!others.empty()) {
+    TRIMTAB_TRY_STATUS(search_others(cost_model, std::move(others), *strategy, options, outcome));
   }
-  std::vector<Plan> found = run.shortlist().plans();
-  if (bucket_bytes > 0) found = with_bucket_sizes(cost_model, found, bucket_bytes, options.excluded);
-  Ranking ranking = ranked(cost_model, found);
-  if (ranking.plans.size() > options.plans) ranking.plans.resize(options.plans);
-  result.plans = std::move(ranking.plans);
-  const bool proven = end.proven && run.stop_reason().empty() && ranking.refused.empty();
-  result.proven = proven || meets_bound(result, options);
-  if (!result.plans.empty()) return outcome;
-  if (!ranking.refused.empty()) {
-    outcome.infeasible = "none of the plans that were found fits; the fastest fails on " + ranking.refused;
-    return outcome;
-  }
-  const bool anything_possible = space.stages_max >= space.stages_min && evaluator->evaluations() > 0;
-  if (!run.closest() && anything_possible && run.refused().empty() && run.stop_reason().empty()) {
-    return nothing_priced(*evaluator);
-  }
-  outcome.infeasible = explain_infeasible(run);
+  if (!outcome.result.plans.empty()) return outcome;
+  TRIMTAB_TRY(outcome.infeasible, first.why_nothing_fits());
   return outcome;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/plan_rules.hpp"
 #include "plan/switch_plan.hpp"
 
 namespace trimtab::tuner {
@@ -87,12 +88,12 @@ bool allows_switches(const Switches& switches, const PlanSpace& space) {
 // Segments that say the same are one.
 std::optional<CandidateStage> stage_of(const Stage& stage, const PlanSpace& space) {
   CandidateStage of;
-  of.devices = static_cast<std::int32_t>(stage.devices.size());
+  of.devices = static_cast<std::int32_t>(stage.devices.size()) / space.sequence.cp;
   of.end = stage.operators().end;
   std::vector<Range> recompute;
   for (const Segment& segment : stage.segments) {
     const Split split = split_of(segment);
-    const bool plain = segment.cp == 1 && segment.tp_consecutive;
+    const bool plain = segment.cp == space.sequence.cp && segment.tp_consecutive;
     const bool known = std::ranges::find(space.tensor_parallel, split.tp) != space.tensor_parallel.end() &&
                        std::ranges::find(space.sharded, split.sharded) != space.sharded.end();
     if (!plain || !known || split.dp * split.tp != of.devices) return std::nullopt;
@@ -188,6 +189,7 @@ std::uint64_t hash_of(const Candidate& candidate) {
     hash.mix(candidate.sub_batches->cross_pass ? 2 : 3);
     hash.mix(candidate.sub_batches->recompute_after_communication ? 4 : 5);
   }
+  if (candidate.seats > 0) hash.mix(-candidate.seats);
   for (const CandidateStage& stage : candidate.stages) mix_stage(stage, hash);
   return hash.value();
 }
@@ -236,28 +238,33 @@ std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space) 
   const std::vector<std::int32_t>& allowed = space.microbatches;
   if (std::ranges::find(allowed, plan.microbatch) == allowed.end()) return std::nullopt;
   const Schedule& schedule = plan.schedule;
-  if (schedule.kind != ScheduleKind::k1F1B) return std::nullopt;
+  const ScheduleKind kind = space.interleaved ? ScheduleKind::kInterleaved : ScheduleKind::k1F1B;
+  if (schedule.kind != kind) return std::nullopt;
   if (schedule.sliced_microbatches > 0 && !space.sliced_microbatches) return std::nullopt;
   const SubBatches sub_batches{schedule.sub_batches, schedule.cross_pass, schedule.recompute_after_communication};
   const auto& known = space.sub_batches;
   if (std::ranges::find(known, sub_batches) == known.end()) return std::nullopt;
+  if (target_says(plan, kSequenceParallel, "true") != space.sequence.parallel) return std::nullopt;
   Candidate candidate;
   candidate.microbatch = plan.microbatch;
+  if (space.interleaved) candidate.seats = seats_of(plan);
   std::int32_t device = 0;
   for (const Stage& stage : plan.stages) {
+    if (space.interleaved && candidate.stages.size() % candidate.seats == 0) device = 0;
     const std::int32_t first = device;
     for (const std::int32_t listed : stage.devices) {
       if (listed != device++) return std::nullopt;
     }
     std::optional<CandidateStage> of = stage_of(stage, space);
-    if (!of || !space.allows_devices(first, of->devices)) return std::nullopt;
+    if (!of || !space.allows_devices(first / space.sequence.cp, of->devices)) return std::nullopt;
     candidate.stages.push_back(std::move(*of));
   }
-  if (device != space.devices) return std::nullopt;
+  if (device != space.devices * space.sequence.cp) return std::nullopt;
   return candidate;
 }
 
-Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<std::vector<Range>>& recompute) {
+Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<std::vector<Range>>& recompute,
+             const SequenceShare& sequence) {
   Plan plan;
   plan.model = model.name;
   plan.global_batch = model.global_batch;
@@ -271,17 +278,21 @@ Plan plan_of(const Candidate& candidate, const Model& model, const std::vector<s
     plan.schedule.sliced_microbatches =
         std::min(candidate.sliced_microbatches.value_or(0), most_sliced(candidate, model));
   }
+  if (candidate.seats > 0) plan.schedule.kind = ScheduleKind::kInterleaved;
+  if (sequence.parallel) plan.target_knobs[kSequenceParallel] = "true";
   std::int32_t device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     const CandidateStage& from = candidate.stages[s];
     Stage stage;
-    for (std::int32_t i = 0; i < from.devices; ++i) stage.devices.push_back(device++);
+    if (candidate.seats > 0 && s % static_cast<std::size_t>(candidate.seats) == 0) device = 0;
+    for (std::int32_t i = 0; i < from.devices * sequence.cp; ++i) stage.devices.push_back(device++);
     std::int32_t begin = candidate.begin_of(s);
     for (const CandidateSegment& part : segments_of(from)) {
       Segment segment;
       segment.operators = {begin, part.end};
       segment.dp = part.split.dp;
       segment.tp = part.split.tp;
+      segment.cp = sequence.cp;
       segment.sharded = part.split.sharded;
       segment.sharded_degree = part.split.sharded_degree;
       segment.recompute = inside(recompute[s], segment.operators);

@@ -40,12 +40,15 @@ struct Candidate {
   // Microbatches of the warm-up that are forwarded in halves; none = as many as is fastest, where the space slices.
   std::optional<std::int32_t> sliced_microbatches;
   std::optional<SubBatches> sub_batches;  // none = the fastest of the space
+  // Of interleaved plans: groups of as many devices, which stages go round, their recompute spelled out. 0 = none.
+  std::int32_t seats = 0;
   std::vector<CandidateStage> stages;
 
   [[nodiscard]] std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : stages[stage - 1].end; }
   [[nodiscard]] std::int32_t first_device_of(std::size_t stage) const {
     std::int32_t device = 0;
-    for (std::size_t s = 0; s < stage; ++s) device += stages[s].devices;
+    const std::size_t first = seats > 0 ? stage - stage % static_cast<std::size_t>(seats) : 0;
+    for (std::size_t s = first; s < stage; ++s) device += stages[s].devices;
     return device;
   }
   bool operator==(const Candidate&) const = default;
@@ -72,9 +75,9 @@ void fit_to_range(std::int32_t begin, CandidateStage& stage);
 // express it (devices out of order, a split that the space lacks, another schedule).
 [[nodiscard]] std::optional<Candidate> candidate_of(const Plan& plan, const PlanSpace& space);
 
-// `recompute` by stage.
+// `recompute` by stage; `sequence` is the space's.
 [[nodiscard]] Plan plan_of(const Candidate& candidate, const Model& model,
-                           const std::vector<std::vector<Range>>& recompute);
+                           const std::vector<std::vector<Range>>& recompute, const SequenceShare& sequence = {});
 
 // One form for candidates that mean the same plan, so that a search looks at each meaning once. Pure.
 

@@ -246,6 +246,8 @@ PlanSpace plan_space(const Model& model, const Cluster& cluster, const Knobs& kn
   if (!knobs.data_parallel) space.stages_min = (space.devices + widest - 1) / widest;
   space.sliced_microbatches = knobs.sliced_microbatches;
   if (knobs.sharded) space.sharded = sharding_levels();
+  space.mixed_splits = knobs.mixed_splits;
+  space.replicated_shards = knobs.partial_shards;
   if (knobs.sub_batches && widest > 1) space.sub_batches = every_sub_batches();
   space.memory_switches = knobs.memory_switches;
   std::int32_t end = 0;
@@ -330,6 +332,10 @@ Status restrict_to_target(const std::string& target, const Model& model, PlanSpa
   if (limits.tensor_parallel == Reach::kNone) space.tensor_parallel = {1};
   if (limits.tensor_parallel != Reach::kLayer) space.mixed_splits = false;
   if (limits.recompute == Reach::kNone) space.knobs.recompute = false;
+  space.knobs.sequence_parallel = space.knobs.sequence_parallel && limits.sequence_parallel;
+  space.knobs.context_parallel = space.knobs.context_parallel && limits.context_parallel;
+  space.knobs.interleaved = space.knobs.interleaved && limits.interleaved;
+  space.replicated_shards = space.replicated_shards && limits.partial_shards;
   hold_knobs(space);
   std::erase_if(space.sharded,
                 [&](ShardedLevel level) { return std::ranges::find(limits.levels, level) == limits.levels.end(); });

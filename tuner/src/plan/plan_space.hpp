@@ -51,6 +51,13 @@ struct Split {
   return {split.dp, split.tp, split.dp > 1 ? ShardedLevel::kGradients : ShardedLevel::kNone, 0};
 }
 
+// How ranks share the sequence of each sample; one way for a whole plan.
+struct SequenceShare {
+  std::int32_t cp = 1;    // context parallelism: so many groups of tp ranks, each with its part
+  bool parallel = false;  // sequence parallelism: what tensor parallelism leaves whole is shared by its ranks
+  bool operator==(const SequenceShare&) const = default;
+};
+
 // Microbatches in two sub-batches (Oases), or whole.
 struct SubBatches {
   std::int32_t count = 1;
@@ -80,9 +87,14 @@ struct PlanSpace {
   bool sliced_microbatches = false;                        // the warm-up may be sliced
   std::vector<SubBatches> sub_batches{{}};                 // whole microbatches first
   bool derived_recompute = false;                          // by the cost model's rule alone; else free
-  std::vector<std::int32_t> device_counts;                 // of a stage; empty = any
-  bool node_boundaries = false;                            // no stage lies on two nodes
-  std::vector<std::int32_t> node_ends;                     // one past the last device of each node
+  // Of all plans. Where cp is above 1 so many devices in a row stand for one: `devices`, and all places and counts of
+  // devices in candidates, are of such groups.
+  SequenceShare sequence;
+  // Of all plans: equal groups of devices, on each as many stages, of one split (interleaved 1F1B).
+  bool interleaved = false;
+  std::vector<std::int32_t> device_counts;  // of a stage; empty = any
+  bool node_boundaries = false;             // no stage lies on two nodes
+  std::vector<std::int32_t> node_ends;      // one past the last device of each node
 
   // Every way to give all devices to `stages` stages, in lexicographic order, that this microbatch allows; at most
   // `limit` of them.
@@ -116,6 +128,11 @@ struct PlanSpace {
 [[nodiscard]] Result<PlanSpace> named_space(std::string_view name, const Model& model, const Cluster& cluster,
                                             const Knobs& knobs, std::int32_t fixed_microbatch);
 [[nodiscard]] std::vector<std::string_view> spaces();
+
+// What holds for whole plans, as the knobs allow: beside a job's space those of other ways for its ranks to share
+// sequences, each with one degree of tensor parallelism; and of each of these and of the job's those of interleaved
+// plans. A search goes through all of them.
+[[nodiscard]] std::vector<PlanSpace> whole_plan_spaces(const Model& model, const PlanSpace& space);
 
 // Takes families of knobs out of a space: what they are worth, or what a target does not honour. Fails on a name that
 // is none of them, naming them.

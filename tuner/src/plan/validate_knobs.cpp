@@ -8,7 +8,6 @@ namespace trimtab::tuner {
 namespace {
 
 const char* const kNoKnob = " is not honoured by this job: leave it at its default";
-const char* const kTargetsShare = "a target alone can say that its ranks share sequences";
 
 // A field that is set though the job's knob is off.
 void refuse(const std::string& field, const char* knob, Rules& rules) {
@@ -34,8 +33,10 @@ void check_even(const Plan& plan, const Model& model, Rules& rules) {
 }
 
 void check_schedule(const Schedule& schedule, const Knobs& knobs, Rules& rules) {
-  if (schedule.kind != ScheduleKind::k1F1B)
+  const bool interleaved = knobs.interleaved && schedule.kind == ScheduleKind::kInterleaved;
+  if (schedule.kind != ScheduleKind::k1F1B && !interleaved) {
     rules.push_back("schedule.kind: must be 1f1b, the schedule that the job runs");
+  }
   if (schedule.sliced_microbatches != 0 && !knobs.sliced_microbatches) {
     refuse("schedule.sliced_microbatches", "sliced_microbatches", rules);
   }
@@ -56,7 +57,7 @@ void check_segment(const Segment& segment, const std::string& where, const Knobs
     rules.push_back(where + ".recompute: must be empty; the job does not honour knobs.recompute");
   }
   if (segment.tp > 1 && !knobs.tensor_parallel) refuse(where + ".tp", "tensor_parallel", rules);
-  if (segment.cp > 1) rules.push_back(where + ".cp" + kNoKnob + ", 1; " + kTargetsShare);
+  if (segment.cp > 1 && !knobs.context_parallel) refuse(where + ".cp", "context_parallel", rules);
   if (!segment.alternate_dimension.empty()) rules.push_back(where + ".alternate_dimension" + kNoKnob);
   if (segment.sharded != ShardedLevel::kNone && !knobs.sharded) refuse(where + ".sharded", "sharded", rules);
   if (segment.switches != Switches{} && !knobs.memory_switches) refuse(where + ".switches", "memory_switches", rules);
@@ -87,10 +88,12 @@ std::vector<std::string> validate(const Plan& plan, const Model& model, const Cl
   for_each_segment(plan, [&](const Segment& segment, std::size_t s, std::size_t g) {
     check_segment(segment, segment_text(s, g), knobs, rules);
   });
-  if (target_says(plan, kSequenceParallel, "true")) {
-    rules.push_back(std::string("target_knobs.") + kSequenceParallel + kNoKnob + ", false; " + kTargetsShare);
-  } else if (!plan.target_knobs.empty()) {
-    rules.push_back("target_knobs." + plan.target_knobs.begin()->first + kNoKnob);
+  for (const auto& [name, json] : plan.target_knobs) {
+    if (name != kSequenceParallel) {
+      rules.push_back("target_knobs." + name + kNoKnob);
+    } else if (json == "true" && !knobs.sequence_parallel) {
+      refuse("target_knobs." + name, kSequenceParallel, rules);
+    }
   }
   return rules;
 }

@@ -17,6 +17,9 @@ StrategyEnd run_h3t(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_exhaustive(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_target(SearchRun& run, const std::optional<Candidate>& start);
 StrategyEnd run_oases(SearchRun& run, const std::optional<Candidate>& start);
+// Of spaces of interleaved plans, whatever strategy was asked for: every plan for `exhaustive`, and where there are
+// few.
+StrategyEnd run_interleaved(SearchRun& run);
 
 [[nodiscard]] std::span<const Strategy> strategy_table();
 

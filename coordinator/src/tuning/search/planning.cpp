@@ -37,6 +37,14 @@ struct Setting {
   Plan incumbent;
 };
 
+bool shares_as_allowed(const Plan& plan, const Knobs& knobs) {
+  if (!tuner::shares_sequences(plan)) return true;
+  const bool context = std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::any_of(stage.segments, [](const Segment& of) { return of.cp > 1; });
+  });
+  return context ? knobs.context_parallel : knobs.sequence_parallel;
+}
+
 Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Cluster& cluster) {
   Plan plan;
   const bool named = !task.initial.empty();
@@ -46,9 +54,10 @@ Result<Plan> initial_plan(const SearchTask& task, const Model& model, const Clus
     TRIMTAB_TRY(plan, task.initial.needed("the job's initial plan"));
   }
   std::vector<std::string> broken = tuner::validate(plan, model, cluster);
-  if (task.target.empty() && tuner::shares_sequences(plan)) {
+  if (task.target.empty() && !shares_as_allowed(plan, task.knobs)) {
     broken.emplace_back(
-        "its ranks share sequences (cp above 1, or sequence_parallel beside tp), which the job must name a target for");
+        "its ranks share sequences (cp above 1, or sequence_parallel beside tp), which the job must name a target for, "
+        "or allow by knobs.context_parallel or knobs.sequence_parallel");
   }
   if (broken.empty() && !task.target.empty()) {
     TRIMTAB_TRY(broken, unhonoured(plan, model, task.target));

@@ -124,6 +124,7 @@ TargetEntry accelerate_target() {
        {"segments.sharded", "none: DDP; fsdp_reshard_after_forward: gradients false, parameters true (fsdp_version 2)"},
        {"segments.sharded_degree", "less than dp: parallelism_config_dp_shard_size, and replicas of it"}});
   entry.limits.recompute = Reach::kJob;
+  entry.limits.partial_shards = true;
   entry.limits.recompute_sharded = true;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kGradients, ShardedLevel::kParameters};
   entry.check = check_torch;

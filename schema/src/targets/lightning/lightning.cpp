@@ -116,6 +116,7 @@ TargetEntry lightning_target() {
                       {"segments.sharded_degree",
                        "less than dp: _HYBRID_SHARD_ZERO2 or HYBRID_SHARD over a device_mesh of replicas and shards"},
                       {"target_knobs.bucket_bytes", "bucket_cap_mb of DDPStrategy, where nothing is sharded"}});
+  entry.limits.partial_shards = true;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kGradients, ShardedLevel::kParameters};
   entry.check = check_torch;
   entry.write = write_torch;

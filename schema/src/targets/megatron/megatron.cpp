@@ -262,6 +262,7 @@ TargetEntry megatron_target() {
   limits.tensor_parallel = limits.sharded = limits.recompute = Reach::kJob;
   limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer, ShardedLevel::kGradients, ShardedLevel::kParameters};
   limits.levels_with_pipeline = false;
+  limits.partial_shards = limits.sequence_parallel = limits.context_parallel = limits.interleaved = true;
   limits.recompute_first = limits.recompute_mlp = true;
   entry.check = check;
   entry.write = write;

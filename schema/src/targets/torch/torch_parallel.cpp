@@ -100,6 +100,7 @@ TargetEntry sharded_entry(std::string_view name) {
   entry.knobs = common_knobs();
   entry.limits.sharded = Reach::kJob;
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kGradients, ShardedLevel::kParameters};
+  entry.limits.partial_shards = true;
   entry.limits.recompute = Reach::kLayer;
   entry.check = check_fsdp;
   return entry;

@@ -231,6 +231,7 @@ TargetEntry entry_of(std::string_view name, const std::string& recompute, const 
   limits.pipeline = limits.full_pipeline = true;
   limits.sharded = limits.recompute = Reach::kJob;
   limits.levels = {ShardedLevel::kNone, ShardedLevel::kGradients, ShardedLevel::kParameters};
+  limits.partial_shards = limits.context_parallel = limits.interleaved = true;
   return entry;
 }
 
@@ -240,6 +241,7 @@ TargetEntry torchtitan_target() {
   TargetEntry entry = entry_of("torchtitan", "activation-checkpoint:full or :none, every layer or none; the last word",
                                "parallelism.enable_sequence_parallel");
   entry.limits.tensor_parallel = Reach::kJob;
+  entry.limits.sequence_parallel = true;
   entry.check = [](const PlanLayers& view, Complaints& complaints) { check(view, Release::kPython, complaints); };
   entry.write = [](const PlanLayers& view) { return write(view, Release::kPython); };
   return entry;

@@ -274,7 +274,8 @@ void tighten(const OperatorCosts& of, const Halved& half, double microbatches, d
 }
 
 // Over every microbatch and split of the space that is priced for this operator's kind.
-OperatorBounds bounds_of(const NativeCostModel& cost_model, const PlanSpace& space, std::int32_t group) {
+OperatorBounds bounds_of(const NativeCostModel& cost_model, const PlanSpace& space, LeastSharingCosts& sharing,
+                         std::int32_t group) {
   const CostTable::Tables& tables = cost_model.table().tables();
   OperatorBounds bounds;
   for (const std::int32_t microbatch : space.microbatches) {
@@ -283,6 +284,10 @@ OperatorBounds bounds_of(const NativeCostModel& cost_model, const PlanSpace& spa
       for (std::int32_t dp = 1; dp * tp <= space.devices && dp <= microbatch; ++dp) {
         if (!divides_well(tables.model, microbatch, dp) || (dp > 1 && !space.knobs.data_parallel)) continue;
         const std::int32_t samples = microbatch / dp;
+        if (sharing.any()) {
+          tighten(sharing.of_groups(samples, tp)[group], {}, microbatches, dp * tp, bounds);
+          continue;
+        }
         const bool halves = may_halve(space) && samples % 2 == 0;
         for (const bool alternate : {false, true}) {
           if (alternate && !space.alternate_dimensions) continue;
@@ -314,12 +319,14 @@ struct ComputingBound {
 ComputingBound computing_bound(const NativeCostModel& cost_model, const PlanSpace& space) {
   const CostTable::Tables& tables = cost_model.table().tables();
   std::vector<OperatorBounds> of_group;
+  const std::vector<std::int32_t> node_of = nodes_of_devices(tables.cluster);
+  LeastSharingCosts sharing(tables, node_of, space.sequence);
   for (std::size_t g = 0; g < tables.group_names.size(); ++g) {
-    of_group.push_back(bounds_of(cost_model, space, static_cast<std::int32_t>(g)));
+    of_group.push_back(bounds_of(cost_model, space, sharing, static_cast<std::int32_t>(g)));
   }
   // An optimizer's work is shared where parameters are split or sharded.
   const bool whole_optimizer =
-      space.tensor_parallel.size() == 1 && space.sharded.size() == 1 && !prices_switches(tables, space);
+      space.tensor_parallel.back() == 1 && space.sharded.size() == 1 && !prices_switches(tables, space);
   double shared = 0;
   double longest = 0;
   double latency = 0;
@@ -427,9 +434,10 @@ class MicrobatchBounds {
   std::uint64_t priced_left_, summed_left_;
 };
 
-// Tables of states for every stage and device are for clusters of moderate size.
+// Tables of states for every stage and device are for clusters of moderate size, and for stages that follow each other.
 bool too_large(const PlanSpace& space, const BoundRequest& request) {
-  return request.effort <= 0 || space.devices > kMostDevices || space.stages_max < space.stages_min;
+  return space.interleaved || request.effort <= 0 || space.devices > kMostDevices ||
+         space.stages_max < space.stages_min;
 }
 
 // Of stages whose floors leave the split open: the one that is fastest by itself. False where no split of some stage is

@@ -147,6 +147,7 @@ SummedStageFloors::SummedStageFloors(const NativeCostModel& cost_model, const Pl
       space_(space),
       node_of_(nodes_of_devices(tables_.cluster)),
       devices_(node_of_.size()),
+      sharing_(tables_, node_of_, space.sequence),
       switches_(prices_switches(tables_, space)) {
   std::iota(devices_.begin(), devices_.end(), 0);
   const auto operators = static_cast<std::size_t>(tables_.operators());
@@ -171,16 +172,31 @@ SummedStageFloors::SummedStageFloors(const NativeCostModel& cost_model, const Pl
   }
 }
 
-SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split>& splits,
-                                                         std::int32_t microbatch) const {
+// What operators take depends on where their ranks lie only if these share sequences.
+std::vector<SplitShape> SummedStageFloors::shapes_of(const std::vector<Split>& splits, std::int32_t microbatch) {
+  std::vector<SplitShape> shapes;
+  const std::int32_t cp = space_.sequence.cp;
+  for (const Split& split : splits) {
+    const SplitShape first = split_shape(tables_.links.routes(), split, microbatch, node_of_, devices_.data(),
+                                         split.dp * split.tp * cp, space_.sequence);
+    if (!sharing_.any()) {
+      shapes.push_back(first);
+      continue;
+    }
+    const std::vector<SplitShape> everywhere = sharing_.everywhere(first);
+    shapes.insert(shapes.end(), everywhere.begin(), everywhere.end());
+  }
+  return shapes;
+}
+
+SummedStageFloors::Choices SummedStageFloors::choices_of(const std::vector<Split>& splits, std::int32_t microbatch) {
   SplitCatalog catalog(tables_);
   const double computing = cost_model_.calibration().computation.value;
   const auto groups = static_cast<std::int32_t>(tables_.group_names.size());
   Choices choices;
   choices.of_group.resize(static_cast<std::size_t>(groups));
-  for (const Split& split : splits) {
-    const SplitShape shape =
-        split_shape(tables_.links.routes(), split, microbatch, node_of_, devices_.data(), split.dp * split.tp);
+  for (const SplitShape& shape : shapes_of(splits, microbatch)) {
+    const Split& split = shape.split;
     choices.tied_states = std::max(choices.tied_states, states_per_byte(tables_, shape) / split.tp);
     for (const bool alternate : {false, true}) {
       if (alternate && !space_.alternate_dimensions) continue;
@@ -333,7 +349,9 @@ void SummedStageFloors::look_up(const PlacedStage& place) {
   if (same) return;
   known_ = place;
   known_sums_ = &sums_of(place.devices, place.held);
-  const double limit = memory_limit(tables_.cluster, node_of_, devices_.data() + place.first_device, place.devices);
+  const std::int32_t cp = space_.sequence.cp;
+  const double limit =
+      memory_limit(tables_.cluster, node_of_, devices_.data() + place.first_device * cp, place.devices * cp);
   room_ = limit > 0 && !switches_ ? limit - tables_.process_bytes.mean + 1 : kInfinite;
 }
 
@@ -405,13 +423,15 @@ double TransferFloors::least(std::int32_t cut, std::int32_t boundary, std::int32
                              std::int32_t tp) const {
   double least = kInfinite;
   if (dp < 1 || microbatch_ % dp != 0) return least;
-  const TransferSide from{devices_.data() + boundary - senders, dp, tp};
+  const std::int32_t cp = space_.sequence.cp;
+  const TransferSide from{devices_.data() + (boundary - senders) * cp, dp, tp, cp};
   for (const auto& [receivers, sides] : sides_) {
     if (boundary + receivers > space_.devices || !space_.allows_devices(boundary, receivers)) continue;
     for (const auto& [to_dp, to_tp] : sides) {
       if (microbatch_ % to_dp != 0) continue;
-      const TransferSide to{devices_.data() + boundary, to_dp, to_tp};
-      const Value value = transfer_time(tables_, node_of_, from, to, tables_.output[cut - 1], microbatch_);
+      const TransferSide to{devices_.data() + boundary * cp, to_dp, to_tp, cp};
+      const double output = tables_.output[cut - 1] / output_shares(space_.sequence, to_tp);
+      const Value value = transfer_time(tables_, node_of_, from, to, output, microbatch_);
       if (value.quality == Quality::kMissing) continue;
       least = std::min(least, value.mean * cost_model_.calibration().moving(CommunicationClass::kTransfers));
     }

@@ -107,7 +107,8 @@ class SummedStageFloors final : public StageFloors {
     std::vector<Priced> priced;
   };
 
-  [[nodiscard]] Choices choices_of(const std::vector<Split>& splits, std::int32_t microbatch) const;
+  [[nodiscard]] std::vector<SplitShape> shapes_of(const std::vector<Split>& splits, std::int32_t microbatch);
+  [[nodiscard]] Choices choices_of(const std::vector<Split>& splits, std::int32_t microbatch);
   const Sums& sums_of(std::int32_t devices, std::int32_t held);
   void look_up(const PlacedStage& stage);
   void add_prices(const Choices& choices, std::int32_t held, Sums& sums) const;
@@ -124,6 +125,7 @@ class SummedStageFloors final : public StageFloors {
   const CostTable::Tables& tables_;
   const PlanSpace& space_;
   std::vector<std::int32_t> node_of_, devices_;
+  LeastSharingCosts sharing_;
   bool switches_;  // stages may keep states and activations on the host: memory forces nothing
   std::map<std::int32_t, Choices> choices_;  // by devices
   std::map<std::pair<std::int32_t, std::int32_t>, Sums> sums_;

@@ -29,8 +29,8 @@ void NativeStageProgram::place(const StageSite& site, const Calibration& calibra
   layout_of_.clear();
   layouts_.clear();
   for (const Split& split : space_.splits(tables_.model, site.microbatch, site.devices)) {
-    const SplitShape shape =
-        split_shape(tables_.links.routes(), split, site.microbatch, node_of_, site.device_of, site.devices);
+    const SplitShape shape = split_shape(tables_.links.routes(), split, site.microbatch, node_of_, site.device_of,
+                                         site.devices * space_.sequence.cp, space_.sequence);
     for (const bool alternate : {false, true}) {
       if (alternate && (split.tp < 2 || !space_.alternate_dimensions)) continue;
       ways_.push_back({split, shape, alternate, &catalog_.prices(shape, alternate)});

@@ -1,5 +1,8 @@
 #include "native/stage/sequence_costs.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "native/costs/operator_traits.hpp"
 #include "native/costs/tensor_estimate.hpp"
 #include "native/stage/overlapped_pass.hpp"
@@ -212,6 +215,55 @@ std::vector<CollectiveUse> sharing_uses(const CostTable::Tables& tables, const S
   uses.push_back(exchange.gather);
   uses.push_back(exchange.scatter);
   return uses;
+}
+
+const LeastSharingCosts::Routes& LeastSharingCosts::routes(std::int32_t tp) {
+  const auto [found, added] = routes_.try_emplace(tp);
+  if (!added) return found->second;
+  std::vector<std::int32_t> devices(node_of_.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  const std::int32_t ranks = tp * share_.cp;
+  for (std::size_t first = 0; first + ranks <= devices.size(); first += share_.cp) {
+    const SplitShape shape =
+        split_shape(tables_.links.routes(), {1, tp}, 1, node_of_, devices.data() + first, ranks, share_);
+    const std::pair pair(shape.tensor, shape.context);
+    if (std::ranges::find(found->second, pair) == found->second.end()) found->second.push_back(pair);
+  }
+  return found->second;
+}
+
+std::vector<SplitShape> LeastSharingCosts::everywhere(const SplitShape& shape) {
+  std::vector<SplitShape> shapes;
+  for (const auto& [tensor, context] : routes(shape.split.tp)) {
+    shapes.push_back(shape);
+    shapes.back().tensor = tensor;
+    shapes.back().context = context;
+  }
+  return shapes;
+}
+
+const std::vector<OperatorCosts>& LeastSharingCosts::of_groups(std::int32_t samples, std::int32_t tp) {
+  const auto [found, added] = least_.try_emplace({samples, tp});
+  std::vector<OperatorCosts>& least = found->second;
+  if (!added) return least;
+  SplitShape shape;
+  shape.samples = samples;
+  shape.split.tp = tp;
+  shape.cp = share_.cp;
+  shape.sequence = share_.parallel && tp > 1;
+  least.resize(tables_.group_names.size());
+  const auto take = [](const Value& value, Value& smallest) {
+    if (!missing(value) && (missing(smallest) || value.mean < smallest.mean)) smallest = value;
+  };
+  for (const SplitShape& one : everywhere(shape)) {
+    for (std::size_t g = 0; g < least.size(); ++g) {
+      const OperatorCosts costs = costs_under(tables_, one, false, static_cast<std::int32_t>(g));
+      if (missing(costs.forward) || missing(costs.backward)) continue;
+      take(costs.forward, least[g].forward);
+      take(costs.backward, least[g].backward);
+    }
+  }
+  return least;
 }
 
 }  // namespace trimtab::tuner

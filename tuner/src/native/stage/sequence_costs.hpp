@@ -32,4 +32,31 @@ namespace trimtab::tuner {
 [[nodiscard]] std::vector<CollectiveUse> sharing_uses(const CostTable::Tables& tables, const SplitShape& split,
                                                       std::int32_t group);
 
+// What operators of ranks that share sequences cost at least, wherever a replica of them lies: for bounds. Memoized;
+// one owner, not thread-safe.
+class LeastSharingCosts {
+ public:
+  // All must outlive this.
+  LeastSharingCosts(const CostTable::Tables& tables, const std::vector<std::int32_t>& node_of,
+                    const SequenceShare& share)
+      : tables_(tables), node_of_(node_of), share_(share) {}
+
+  // Whether sequences are shared at all; nothing else may be asked where they are not.
+  [[nodiscard]] bool any() const { return share_ != SequenceShare{}; }
+  // By group, both passes alone; missing where no place has a price.
+  const std::vector<OperatorCosts>& of_groups(std::int32_t samples, std::int32_t tp);
+  // `shape`, once for each pair of routes that some replica may have.
+  [[nodiscard]] std::vector<SplitShape> everywhere(const SplitShape& shape);
+
+ private:
+  using Routes = std::vector<std::pair<Route, Route>>;  // tensor, context
+  const Routes& routes(std::int32_t tp);
+
+  const CostTable::Tables& tables_;
+  const std::vector<std::int32_t>& node_of_;  // by device
+  SequenceShare share_;
+  std::map<std::int32_t, Routes> routes_;  // by tp
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<OperatorCosts>> least_;
+};
+
 }  // namespace trimtab::tuner

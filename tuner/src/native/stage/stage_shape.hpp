@@ -16,12 +16,6 @@ namespace trimtab::tuner {
   return static_cast<std::int64_t>(std::llround(bytes));
 }
 
-// How ranks share the sequence of each sample.
-struct SequenceShare {
-  std::int32_t cp = 1;    // context parallelism: so many groups of tp ranks, each with its part
-  bool parallel = false;  // sequence parallelism: what tensor parallelism leaves whole is shared by its ranks
-};
-
 // A segment's split with where its groups lie: equal values have equal costs.
 struct SplitShape {
   std::int32_t samples = 1;  // per replica
@@ -47,6 +41,11 @@ struct SplitShape {
   // Copies of the sharded states.
   [[nodiscard]] std::int32_t copies() const { return sharded() ? split.dp / split.sharded_degree : split.dp; }
 };
+
+// Of a tensor that ranks of a replica receive, each has one part of so many.
+[[nodiscard]] inline std::int32_t output_shares(const SequenceShare& share, std::int32_t tp) {
+  return share.cp * (share.parallel ? tp : 1);
+}
 
 struct SegmentShape {
   Range operators;

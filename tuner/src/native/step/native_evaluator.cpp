@@ -81,6 +81,8 @@ NativeEvaluator::NativeEvaluator(const NativeCostModel& cost_model, const PlanSp
       node_of_(nodes_of_devices(tables_->cluster)),
       slowness_(slowness_of_devices(tables_->cluster)),
       devices_(node_of_.size()),
+      group_(space.sequence.cp),
+      sharing_(*tables_, node_of_, space.sequence),
       places_(tables_->cluster),
       catalog_(*tables_),
       flags_(static_cast<std::size_t>(tables_->operators()), 0) {
@@ -102,7 +104,7 @@ void NativeEvaluator::set_shape(const CandidateStage& of, std::int32_t begin, st
   const auto add = [&](std::int32_t from, std::int32_t end, const Split& split) {
     shape_.segments.push_back({{from, end},
                                split_shape(tables_->links.routes(), split, microbatch, node_of_,
-                                           devices_.data() + first_device, of.devices)});
+                                           devices_from(first_device), of.devices * group_, space().sequence)});
   };
   if (of.segments.empty()) return add(begin, of.end, of.split);
   for (const CandidateSegment& segment : of.segments) {
@@ -122,8 +124,12 @@ bool NativeEvaluator::set_half_inputs(const CandidateStage& of, std::int32_t beg
 
 const Calibration& NativeEvaluator::calibration_on(std::int32_t first_device, std::int32_t devices) {
   if (slowness_.empty()) return *calibration_;
-  slowed_ = slowed(*calibration_, slowness_, devices_.data() + first_device, devices);
+  slowed_ = slowed(*calibration_, slowness_, devices_from(first_device), devices * group_);
   return slowed_;
+}
+
+double NativeEvaluator::memory_limit_of(std::int32_t first_device, std::int32_t devices) const {
+  return memory_limit(tables_->cluster, node_of_, devices_from(first_device), devices * group_);
 }
 
 StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
@@ -139,7 +145,7 @@ StagePrice NativeEvaluator::price_stage(const CandidateStage& of, std::int32_t b
   price.priced = price.priced && inputs_.complete;
   if (!price.priced) return price;
   if (halved) sub_batch_stage_.set_memory(half_inputs_, inputs_);
-  price.limit_bytes = memory_limit(tables_->cluster, node_of_, devices_.data() + first_device, of.devices);
+  price.limit_bytes = memory_limit_of(first_device, of.devices);
   if (of.switches) return may_switch(model(), of) ? price_switched(of, first_device, price) : StagePrice{};
   if (of.recompute) {
     price.recompute_ranges = *of.recompute;
@@ -223,7 +229,7 @@ std::int32_t NativeEvaluator::flight_of(const Candidate& candidate, std::size_t 
 const StagePrice& NativeEvaluator::stage_alone(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                                std::int32_t microbatch, std::int32_t held,
                                                const SubBatches& sub_batches) {
-  const std::int32_t place = places_.of(first_device, of.devices);
+  const std::int32_t place = place_of(first_device, of.devices);
   put_key(of, {begin, place, microbatch, held * kSubBatchings + code_of(sub_batches)}, key_);
   const auto found = stages_.find(key_);
   if (found != stages_.end()) return found->second;
@@ -257,13 +263,14 @@ double NativeEvaluator::transfer(const Candidate& candidate, std::size_t stage, 
   const CandidateStage& receiver = candidate.stages[stage + 1];
   const Split& from = sender.segments.empty() ? sender.split : sender.segments.back().split;
   const Split& to = receiver.segments.empty() ? receiver.split : receiver.segments.front().split;
-  const std::int32_t place = places_.of(first_device, sender.devices + receiver.devices);
+  const std::int32_t place = place_of(first_device, sender.devices + receiver.devices);
   key_.assign({sender.end, microbatch, place, sender.devices, from.dp, from.tp, to.dp, to.tp});
   const auto found = transfers_.find(key_);
   if (found != transfers_.end()) return found->second;
-  const TransferSide left{devices_.data() + first_device, from.dp, from.tp};
-  const TransferSide right{devices_.data() + first_device + sender.devices, to.dp, to.tp};
-  const Value value = transfer_time(*tables_, node_of_, left, right, tables_->output[sender.end - 1], microbatch);
+  const TransferSide left{devices_from(first_device), from.dp, from.tp, group_};
+  const TransferSide right{devices_from(first_device + sender.devices), to.dp, to.tp, group_};
+  const double output = tables_->output[sender.end - 1] / output_shares(space().sequence, to.tp);
+  const Value value = transfer_time(*tables_, node_of_, left, right, output, microbatch);
   const double moving = calibration_->moving(CommunicationClass::kTransfers);
   const double ms = value.quality == Quality::kMissing ? kNever : value.mean * moving;
   return transfers_.emplace(key_, ms).first->second;
@@ -276,7 +283,7 @@ Quality NativeEvaluator::set_ties(const Candidate& candidate) {
   std::int32_t device = 0;
   for (const CandidateStage& stage : candidate.stages) {
     const Split& split = stage.segments.empty() ? stage.split : stage.segments.front().split;
-    tied_stages_.push_back({stage.end, split.tp, node_of_[device]});
+    tied_stages_.push_back({stage.end, split.tp, node_of_[device * group_]});
     device += stage.devices;
   }
   return tied_reductions(*tables_, *calibration_, tied_stages_, ties_);
@@ -317,7 +324,7 @@ bool NativeEvaluator::set_pipeline(const Candidate& candidate, Score& score) {
 
 const HalfPass& NativeEvaluator::half_pass(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
                                            std::int32_t half) {
-  put_key(of, {begin, places_.of(first_device, of.devices), half, kHalf}, key_);
+  put_key(of, {begin, place_of(first_device, of.devices), half, kHalf}, key_);
   const auto found = halves_of_.find(key_);
   if (found != halves_of_.end()) return found->second;
   if (halves_of_.size() >= kRemembered) halves_of_.clear();
@@ -419,21 +426,42 @@ SubBatches NativeEvaluator::sub_batches_of(const Candidate& candidate) const {
   return asked ? latest_sub_batches_ : SubBatches{};
 }
 
+// Stages share devices, and the step is a graph of its own: no part of it is remembered.
+Score NativeEvaluator::price_interleaved(const Candidate& candidate) {
+  const Prediction prediction = cost_model().evaluate(plan(candidate));
+  Score score;
+  if (!prediction.missing_costs.empty()) return score;
+  score.priced = true;
+  score.ms = prediction.iteration_ms;
+  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+    const double limit = memory_limit_of(candidate.first_device_of(s), candidate.stages[s].devices);
+    const auto bytes = static_cast<double>(prediction.stages[s].memory_bytes);
+    score.excess_bytes = std::max(score.excess_bytes, beyond(bytes, limit));
+  }
+  if (!prediction.feasible) score.excess_bytes = std::max(score.excess_bytes, 1.0);
+  return score;
+}
+
 Score NativeEvaluator::price(const Candidate& candidate) {
   count();
+  if (candidate.seats > 0) return price_interleaved(candidate);
   return best_step(candidate).score;
 }
 
 Plan NativeEvaluator::plan(const Candidate& candidate) {
+  std::vector<std::vector<Range>> recompute;
+  if (candidate.seats > 0) {
+    for (const CandidateStage& stage : candidate.stages) recompute.push_back(*stage.recompute);
+    return plan_of(candidate, model(), recompute, space().sequence);
+  }
   const Step best = best_step(candidate);
   sub_batches_ = best.sub_batches;
-  std::vector<std::vector<Range>> recompute;
   std::int32_t first_device = 0;
   for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
     recompute.push_back(stage_at(candidate, s, first_device).recompute_ranges);
     first_device += candidate.stages[s].devices;
   }
-  Plan plan = plan_of(candidate, model(), recompute);
+  Plan plan = plan_of(candidate, model(), recompute, space().sequence);
   plan.schedule.sub_batches = best.sub_batches.count;
   plan.schedule.cross_pass = best.sub_batches.cross_pass;
   plan.schedule.recompute_after_communication = best.sub_batches.recompute_after_communication;
@@ -449,21 +477,39 @@ std::string NativeEvaluator::excess_text(const Candidate& candidate) {
   return describe_excess(*tables_, *calibration_, of, priced, stage, space().knobs.recompute);
 }
 
-std::span<const double> NativeEvaluator::computing_sums(std::int32_t microbatch, const Split& split) {
+// Prefix sums of both passes of a microbatch; empty where a cost is missing.
+std::vector<double> NativeEvaluator::passes_sum(std::int32_t microbatch, const Split& split) {
+  std::vector<double> sums;
+  if (sharing_.any()) {
+    const std::vector<OperatorCosts>& least = sharing_.of_groups(microbatch / split.dp, split.tp);
+    sums.push_back(0);
+    for (const std::int32_t group : tables_->group_of) {
+      if (least[group].forward.quality == Quality::kMissing) return {};
+      sums.push_back(sums.back() + least[group].forward.mean + least[group].backward.mean);
+    }
+    return sums;
+  }
   const OperatorTable& costs = tables_->at(microbatch / split.dp, split.tp);
   if (costs.gaps.back() != 0) return {};
+  for (std::size_t i = 0; i < costs.forward_sum.size(); ++i) {
+    sums.push_back(costs.forward_sum[i] + costs.backward_sum[i]);
+  }
+  return sums;
+}
+
+std::span<const double> NativeEvaluator::computing_sums(std::int32_t microbatch, const Split& split) {
   key_.assign({microbatch, split.dp, split.tp, static_cast<std::int32_t>(split.sharded), split.sharded_degree});
   const auto found = sums_.find(key_);
   if (found != sums_.end()) return found->second;
+  std::vector<double> sums = passes_sum(microbatch, split);
+  if (sums.empty()) return {};
   const double microbatches = model().global_batch / microbatch;
-  std::vector<double> sums;
   const double shards = split.sharded == ShardedLevel::kNone ? 1
-                        : split.sharded_degree > 0           ? split.sharded_degree
-                                                             : split.dp;
-  for (std::size_t i = 0; i < costs.forward_sum.size(); ++i) {
+                        : split.sharded_degree > 0           ? split.sharded_degree * group_
+                                                             : split.dp * group_;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
     const double optimizer = tables_->optimizer_sum[i] / (split.tp * shards);
-    const double computing = microbatches * (costs.forward_sum[i] + costs.backward_sum[i]) + optimizer;
-    sums.push_back(computing * calibration_->computation.value);
+    sums[i] = (microbatches * sums[i] + optimizer) * calibration_->computation.value;
   }
   return sums_.emplace(key_, std::move(sums)).first->second;
 }

@@ -5,6 +5,7 @@
 
 #include "native/stage/native_stage_program.hpp"
 #include "native/stage/recompute_choice.hpp"
+#include "native/stage/sequence_costs.hpp"
 #include "native/stage/sub_batch_stage.hpp"
 #include "native/stage/switch_stage.hpp"
 #include "native/stage/transfer.hpp"
@@ -53,7 +54,7 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
   const HalfPass& half_pass(const CandidateStage& of, std::int32_t begin, std::int32_t first_device, std::int32_t half);
   // Stages on as many devices and of equal place cost the same.
   [[nodiscard]] std::int32_t place_of(std::int32_t first_device, std::int32_t devices) {
-    return places_.of(first_device, devices);
+    return places_.of(first_device * group_, devices * group_);
   }
 
   // The candidate's stages with their transfers, as the simulation takes them, and the worst stage's excess. Not
@@ -63,6 +64,13 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
 
  private:
   const StagePrice& stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device);
+  // Where a candidate's device begins (PlanSpace::sequence).
+  [[nodiscard]] const std::int32_t* devices_from(std::int32_t device) const {
+    return devices_.data() + device * group_;
+  }
+  [[nodiscard]] double memory_limit_of(std::int32_t first_device, std::int32_t devices) const;
+  [[nodiscard]] Score price_interleaved(const Candidate& candidate);
+  [[nodiscard]] std::vector<double> passes_sum(std::int32_t microbatch, const Split& split);
   // As it holds on these devices. Valid until the next call.
   [[nodiscard]] const Calibration& calibration_on(std::int32_t first_device, std::int32_t devices);
   [[nodiscard]] StagePrice price_stage(const CandidateStage& of, std::int32_t begin, std::int32_t first_device,
@@ -103,6 +111,8 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
   std::vector<double> slowness_;       // by device; empty where all are as fast as the costs say
   Calibration slowed_;                 // of calibration_on()
   std::vector<std::int32_t> devices_;  // 0, 1, ...
+  std::int32_t group_;                 // devices that stand for one of a candidate
+  LeastSharingCosts sharing_;
   StagePlaces places_;
   SplitCatalog catalog_;
   KnownPatterns known_patterns_;  // of the catalog's prices

@@ -179,14 +179,11 @@ std::vector<CandidateStage> NativeEvaluator::stage_proposals(const Candidate& ca
   if (!space().mixed_splits && !has_switches()) return {};
   const CandidateStage& from = candidate.stages[stage];
   const std::int32_t first_device = candidate.first_device_of(stage);
-  const std::int32_t* const devices = devices_.data() + first_device;
-  const StageSite site{{candidate.begin_of(stage), from.end},
-                       from.devices,
-                       candidate.microbatch,
-                       flight_of(candidate, stage),
-                       devices,
-                       memory_limit(tables_->cluster, node_of_, devices, from.devices)};
-  const LookupKey key{site.operators.begin, site.operators.end, places_.of(first_device, site.devices),
+  const std::int32_t* const devices = devices_from(first_device);
+  const StageSite site{
+      {candidate.begin_of(stage), from.end}, from.devices, candidate.microbatch,
+      flight_of(candidate, stage),           devices,      memory_limit_of(first_device, from.devices)};
+  const LookupKey key{site.operators.begin, site.operators.end, place_of(first_device, site.devices),
                       site.devices,         site.microbatch,    site.held};
   const auto found = proposals_.find(key);
   if (found != proposals_.end()) return found->second;

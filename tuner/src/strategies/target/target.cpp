@@ -12,6 +12,7 @@
 #include "plan/candidate.hpp"
 #include "schema/target.hpp"
 #include "search/strategy.hpp"
+#include "solvers/step_graph.hpp"
 #include "strategies/strategy_table.hpp"
 
 namespace trimtab::tuner {
@@ -29,6 +30,7 @@ struct LayerChoice {
 struct Draft {
   std::int32_t microbatch = 1;
   std::vector<std::int32_t> layers;  // of each stage
+  std::int32_t seats = 1;            // equal groups of devices; fewer than stages in the interleaved schedule
   std::vector<LayerChoice> choices;  // of each layer
   Split ends;                        // of what stands before and behind the layers
   bool mlp_alone = false;            // the mlp of every layer is recomputed, and nothing else
@@ -56,10 +58,11 @@ class TargetSearch {
       : run_(run), space_(run.space()), limits_(std::move(limits)), parts_(std::move(parts)) {}
 
   StrategyEnd search() {
-    for (std::int32_t stages = std::max(space_.stages_min, 1); stages <= space_.stages_max; ++stages) {
-      if (space_.devices % stages != 0 || stages > layer_count()) continue;
+    const std::int32_t most = space_.interleaved ? space_.devices : space_.stages_max;
+    for (std::int32_t seats = std::max(space_.stages_min, space_.interleaved ? 2 : 1); seats <= most; ++seats) {
+      if (space_.devices % seats != 0 || seats > layer_count()) continue;
       for (const std::int32_t microbatch : space_.microbatches) {
-        if (fills(stages, microbatch)) try_shapes(stages, microbatch);
+        if (fills(seats, microbatch)) try_rounds(seats, microbatch);
       }
     }
     std::stable_sort(shapes_.begin(), shapes_.end(),
@@ -79,19 +82,38 @@ class TargetSearch {
     return limits_.levels_with_pipeline || stages == 1 || !deep;
   }
 
+  // Which parts of sequences and which shards it can be told depends on the model, and no limit says so.
+  [[nodiscard]] bool says(const Draft& draft) const {
+    if (space_.sequence == SequenceShare{} && !space_.interleaved && draft.ends.sharded_degree == 0) return true;
+    const Plan plan = run_.evaluator().plan(candidate_of(draft));
+    const auto complaints = unhonoured(plan, run_.model(), run_.options().target);
+    return complaints.ok() && complaints->empty();
+  }
+
   [[nodiscard]] bool fills(std::int32_t stages, std::int32_t microbatch) const {
     return !limits_.full_pipeline || stages == 1 || run_.model().global_batch / microbatch >= stages;
   }
 
+  void try_rounds(std::int32_t seats, std::int32_t microbatch) {
+    if (!space_.interleaved) return try_shapes(seats, seats, microbatch);
+    const std::int64_t microbatches = run_.model().global_batch / microbatch;
+    if (microbatches % seats != 0) return;
+    for (std::int32_t stages = 2 * seats; stages <= layer_count() && !run_.stopped(); stages += seats) {
+      if (stages * microbatches <= kMostGraphForwards) try_shapes(seats, stages, microbatch);
+    }
+  }
+
   // Every split of the job, with every way to recompute the same in all stages; the best of them is kept.
-  void try_shapes(std::int32_t stages, std::int32_t microbatch) {
-    for (const Split& split : space_.splits(run_.model(), microbatch, space_.devices / stages)) {
+  void try_shapes(std::int32_t seats, std::int32_t stages, std::int32_t microbatch) {
+    for (const Split& split : space_.splits(run_.model(), microbatch, space_.devices / seats)) {
       if (!honours(split, stages)) continue;
       Draft draft;
       draft.microbatch = microbatch;
+      draft.seats = seats;
       draft.layers = even_layers(layer_count(), stages);
       draft.choices.assign(static_cast<std::size_t>(layer_count()), {split, false});
       draft.ends = split;
+      if (!says(draft)) continue;
       ScoredDraft best{draft, price(draft)};
       offer_recomputed(draft, [&](Draft other) {
         take_better(std::move(other), best);
@@ -224,7 +246,7 @@ class TargetSearch {
   // Another split for one layer, for all from it on, or for what stands at the ends.
   bool offer_other_splits(const Draft& draft, const Offer& offer) const {
     const auto stages = static_cast<std::int32_t>(draft.layers.size());
-    for (const Split& split : space_.splits(run_.model(), draft.microbatch, space_.devices / stages)) {
+    for (const Split& split : space_.splits(run_.model(), draft.microbatch, space_.devices / draft.seats)) {
       if (!honours(split, stages)) continue;
       Draft ends = draft;
       ends.ends = split;
@@ -266,11 +288,12 @@ class TargetSearch {
     candidate.microbatch = draft.microbatch;
     candidate.sliced_microbatches = 0;
     candidate.sub_batches = SubBatches{};
+    if (space_.interleaved) candidate.seats = draft.seats;
     const auto stages = static_cast<std::int32_t>(draft.layers.size());
     std::size_t layer = 0;
     for (std::int32_t s = 0; s < stages; ++s) {
       CandidateStage stage;
-      stage.devices = space_.devices / stages;
+      stage.devices = space_.devices / draft.seats;
       stage.recompute.emplace();
       if (s == 0 && parts_.before.size() > 0) append_split(stage, parts_.before.end, draft.ends);
       for (std::int32_t i = 0; i < draft.layers[s]; ++i, ++layer) {
