@@ -69,9 +69,9 @@ std::string stage_rows(const ReportTrial& trial, bool with_parts) {
       text += cell((stage.measured ? format_ms(*stage.measured.*term.ms) : "–") + predicted, "number");
     }
     for (std::size_t i = 0; with_parts && i < kParts.size(); ++i) {
-      const auto predicted = stage.predicted ? *stage.predicted.*kParts[i].ms : std::nullopt;
+      const bool is_predicted = stage.predicted && (*stage.predicted.*kParts[i].ms).has_value();
       text += cell((tells(stage, kParts[i]) ? format_ms(*(*stage.measured.*kParts[i].ms)) : "–") +
-                       (predicted ? " (" + format_ms(*predicted) + ")" : ""),
+                       (is_predicted ? " (" + format_ms(*(*stage.predicted.*kParts[i].ms)) + ")" : ""),
                    "number");
     }
     text += "</tr>\n";

@@ -25,7 +25,7 @@ struct Console {
   std::ostream& err;
   bool err_is_terminal = false;
   bool out_is_terminal = false;
-  IgnoredSignals ignored;
+  IgnoredSignals ignored = {};
 };
 
 // Runs the verb; the value is the exit code (0, or 1 for "the answer is no", already explained on the console).

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::uint64_t kLaunch = 5;
+constexpr std::uint64_t kCurrentLaunch = 5;
 constexpr std::uint64_t kEpoch = 7;
 
 // Two nodes, n0 (peer 1) and n1 (peer 2), and a job in training that has rank 0 on the one and rank 1 on the other. The
@@ -37,7 +37,7 @@ struct Training : World {
     state.phase = Phase::kTraining;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
     state.initial = state.incumbent = state.launch_plan = {"{}", "hash"};
-    state.launch = kLaunch;
+    state.launch = kCurrentLaunch;
     state.launch_epoch = state.committed_epoch = state.last_epoch = kEpoch;
     state.epoch_hashes = {{kEpoch, "hash"}};
     REQUIRE(store.add_job(state, 1).ok());
@@ -48,7 +48,7 @@ struct Training : World {
     wire::RunningRank& running = *hello.mutable_hello()->add_running();
     running.set_job("gpt");
     running.set_rank(rank);
-    running.set_launch(kLaunch);
+    running.set_launch(kCurrentLaunch);
     running.set_epoch(epoch);
     return running;
   }
@@ -63,7 +63,7 @@ struct Training : World {
     }
   }
   void tell(std::uint64_t peer, std::uint32_t rank, const std::function<void(wire::RankEvent&)>& fill,
-            std::uint64_t launch = kLaunch) {
+            std::uint64_t launch = kCurrentLaunch) {
     wire::FromAgent from;
     wire::RankEvent& event = *from.mutable_rank_event();
     event.set_job("gpt");
@@ -75,7 +75,7 @@ struct Training : World {
   void acknowledge(std::uint64_t peer, std::uint32_t rank, std::uint64_t epoch) {
     tell(peer, rank, [&](wire::RankEvent& event) { event.mutable_plan_ack()->set_epoch(epoch); });
   }
-  void exited(std::uint64_t peer, std::uint32_t rank, std::uint64_t launch = kLaunch) {
+  void exited(std::uint64_t peer, std::uint32_t rank, std::uint64_t launch = kCurrentLaunch) {
     tell(
         peer, rank, [](wire::RankEvent& event) { event.mutable_exited()->set_exit_code(1); }, launch);
   }
@@ -129,8 +129,8 @@ TEST_CASE("a node that says that another's rank has ended ends nothing") {
 TEST_CASE("what comes late of a launch that is over is no offence, and changes nothing") {
   Training world;
   world.both_come();
-  world.exited(1, 1, kLaunch - 1);
-  world.exited(2, 1, kLaunch - 1);
+  world.exited(1, 1, kCurrentLaunch - 1);
+  world.exited(2, 1, kCurrentLaunch - 1);
   CHECK(world.kills() == 0);
   CHECK(world.services.foreign.counts().empty());
 }
