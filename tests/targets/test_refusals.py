@@ -159,7 +159,6 @@ class Refusals(ProgramTest):
         segment(plan).update(cp=1, dp=2)
         self.assertIn("ranks share each sequence in 4 equal parts",
                       self.export(plan, model[14], "megatron").stderr)
-        self.refuse(plan, "trainer", "sequence_parallel")
 
     def test_what_torchtitan_asserts(self):
         """Its trainer, its dimensions and PyTorch's schedules end with these."""

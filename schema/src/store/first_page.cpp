@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
-#include "schema/durable_file.hpp"
 #include "schema/hash64.hpp"
 #include "store/database_place.hpp"
 
@@ -161,7 +160,10 @@ void keep_first_page(SQLite::Database& connection, const std::string& path) {
   if (kept_pages(path) == pages) return;
   struct stat found {};
   const mode_t mode = ::stat(path.c_str(), &found) == 0 ? found.st_mode & 0666U : 0600U;
-  if (!write_durably(copy_of(path), encoded(pages), mode).ok()) return;  // then there is none
+  ::unlink(copy_of(path).c_str());
+  const Descriptor copy(::open(copy_of(path).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const std::string text = encoded(pages);
+  if (copy && ::write(copy.get(), text.data(), text.size()) < 0) return;  // what is not whole is none
 }
 
 bool mend_first_page(const std::string& path) {

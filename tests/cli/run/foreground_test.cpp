@@ -96,8 +96,9 @@ TEST_CASE("where no descriptor is left, this process becomes the command") {
   const pid_t child = fork();
   if (child == 0) {
     const SignalGate gate;
-    const rlimit none{3, 3};
-    setrlimit(RLIMIT_NOFILE, &none);
+    const rlimit one{4, 4};  // which the command's own libraries need, and a pipe would need two
+    close_range(3, ~0U, 0);
+    setrlimit(RLIMIT_NOFILE, &one);
     const auto end = run_in_foreground(
         {{"sh", "-c", "exit 41"}, "/bin/sh", changed_environment({}), changed_environment({}), {}}, gate, [](pid_t) {},
         [](const std::string&) {});

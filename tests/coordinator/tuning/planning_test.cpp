@@ -152,6 +152,8 @@ TEST_CASE("an initial plan whose ranks share sequences needs a target that runs 
   task.target = "megatron";
   CHECK(error_of(plan).find("share sequences") == std::string::npos);
   task.target = "trainer";
+  CHECK(error_of(plan).empty());
+  task.target = "ddp";
   CHECK_THAT(error_of(plan), Catch::Contains("target_knobs.sequence_parallel: is not known to this target"));
 }
 
