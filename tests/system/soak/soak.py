@@ -23,6 +23,7 @@ from samples import Sampler, table_rows, take  # noqa: E402
 from verdict import Verdict  # noqa: E402
 
 QUIET_S = 30  # beyond the retention, in the end
+LOOKS_OF_RETENTION = 8  # an agent looks for what is older so often (kLooksOfRetention in agent/src/commands/job_retention.cpp)
 
 
 def arguments():
@@ -66,7 +67,7 @@ def settle(cluster, options):
     wait_until(lambda: not cluster.ranks(), "the end of all ranks", 60)
     wait_until(lambda: all(idle.said(cluster.agent_metrics(agent), "trimtab_agent_spool_bytes") == 0 for agent in cluster.agents),
                "acknowledgements of all costs", 120)
-    time.sleep(options.retention + QUIET_S)
+    time.sleep(options.retention * (1 + 1 / LOOKS_OF_RETENTION) + QUIET_S)
 
 
 def soak(options):
