@@ -1,10 +1,13 @@
 #include "run/watching.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "daemons/embedded.hpp"
 #include "daemons/keeper.hpp"
@@ -139,9 +142,25 @@ class Joining {
   DaemonUser user_;
 };
 
+// What cannot be read for want of descriptors would be taken for gone, and other runs' daemons with it.
+Status check_descriptors() {
+  constexpr std::size_t kNeeded = 24;
+  std::vector<std::unique_ptr<Descriptor>> free;
+  while (free.size() < kNeeded) {
+    auto one = std::make_unique<Descriptor>(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (one->get() < 0) {
+      return unavailable("watching needs " + std::to_string(kNeeded) + " free file descriptors, found " +
+                         std::to_string(free.size()) + ": raise the limit (ulimit -n)");
+    }
+    free.push_back(std::move(one));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Watch> begin_watch(const WatchRequest& request, const Clock& clock) {
+  TRIMTAB_TRY_STATUS(check_descriptors());
   const LaunchFacts facts = launch_facts(request.variables);
   if (!request.session.coordinator.empty() || !request.socket.empty()) return named_watch(request, facts);
   TRIMTAB_TRY(const NodeState node, node_state(request, facts));
