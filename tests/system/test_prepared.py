@@ -90,7 +90,7 @@ class Prepared(unittest.TestCase):
                 wait_until(lambda: not held(trimtab), "the end of all that was prepared", 20)
         for rank in (0, 1):
             both = learnt[0][rank].keys() & learnt[1][rank].keys()
-            self.assertGreater(len(both), 100)
+            self.assertGreater(len(both), 50)  # steps that both told
             self.assertEqual({step: learnt[0][rank][step] for step in both}, {step: learnt[1][rank][step] for step in both})
 
     def test_whatever_is_killed_nothing_prepared_stays(self):
