@@ -99,9 +99,9 @@ double LayerTimes::tensor_communication(bool backward, double products) const {
       exposed += exposed_gathers(matrix, backward, gather);
     } else if (matrix.column == backward) {
       const bool beside = backward && traits_.overlaps_backward;
-      const double product = kernels_.product(matrix.in, tokens_, matrix.out, plan_.precision);
       all += sum;
-      exposed += beside ? kernels_.beside(sum, product) : sum;
+      exposed +=
+          !beside ? sum : kernels_.beside(sum, kernels_.product(matrix.in, tokens_, matrix.out, plan_.precision));
     }
   }
   // In pieces, beside all of the products.

@@ -5,6 +5,7 @@
 #include "commands/benchmark_output.hpp"
 #include "commands/scratch.hpp"
 #include "processes/captured_process.hpp"
+#include "schema/api/printed_text.hpp"
 #include "schema/printed_model.hpp"
 
 namespace trimtab::agent {
@@ -46,7 +47,8 @@ class DescribeRun final : public RunningCommand {
     } else {
       reply.set_output(std::move(printed).value());
     }
-    if (!reply.ok() && !end.error_tail.empty()) *reply.mutable_error() += "; its last output: " + end.error_tail;
+    if (!reply.ok() && !end.error_tail.empty())
+      *reply.mutable_error() += std::string(api::kLastOutput) + end.error_tail;
     callbacks_.done(std::move(reply));
   }
 
@@ -145,7 +147,7 @@ class BenchmarkRun final : public RunningCommand {
     if (!end.end.clean() && failure_.empty()) {
       failure_ = "rank " + std::to_string(rank) + " of the benchmark command " +
                  (end.timed_out ? "did not end within " + format_duration(order_.deadline) : describe(end.end));
-      if (!end.error_tail.empty()) failure_ += "; its last output: " + end.error_tail;
+      if (!end.error_tail.empty()) failure_ += std::string(api::kLastOutput) + end.error_tail;
       exit_code_ = static_cast<std::uint32_t>(end.end.exit_code);
       killed_ = end.end.signal != 0 && !end.timed_out;
       if (!killed_ && !end.timed_out) name_killed_rank();

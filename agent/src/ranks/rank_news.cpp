@@ -5,6 +5,7 @@
 #include "base/utf8.hpp"
 #include "node/agent_metric.hpp"
 #include "processes/printable_text.hpp"
+#include "schema/api/printed_text.hpp"
 
 namespace trimtab::agent {
 
@@ -252,7 +253,7 @@ void tell_launcher_end(const LedgerRank& launcher, const std::string& log, RankN
   event.mutable_submission()->set_message("the command `submit` ended (code " + std::to_string(launcher.exit_code) +
                                           ", signal " + std::to_string(launcher.signal) +
                                           ") and did not say how the launch did" +
-                                          (output.empty() ? "" : "; its last output: " + output));
+                                          (output.empty() ? "" : std::string(api::kLastOutput) + output));
   news.tell({launcher.id.job, launcher.id.variant, 0}, launcher.launch, std::move(event));
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/api/printed_text.hpp"
+
 namespace trimtab::cli {
 namespace {
 
@@ -14,8 +16,6 @@ using Document = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 10> kNames{"name", "node", "job", "who",  "tenant",
                                                   "user", "host", "by",  "path", "instance"};
 constexpr std::size_t kLongestText = 300;
-// What ranks and commands printed stands behind these, at a text's end.
-constexpr std::array<std::string_view, 2> kOutputs = {"; its last output: ", "; the output begins with "};
 constexpr std::size_t kShortest = 2;  // of a name that is looked for inside other text
 
 bool is_name(std::string_view key) {
@@ -103,9 +103,7 @@ void Redaction::learn(const Document& document) {
 
 std::string Redaction::apply(const std::string& text) const {
   std::string kept = text.substr(0, text.find('\n')).substr(0, kLongestText);
-  for (const std::string_view output : kOutputs) {
-    if (const auto at = kept.find(output); at != std::string::npos) kept.resize(at);
-  }
+  if (const auto printed = api::printed_in(kept)) kept.resize(printed->words);
   // The longest first: a name may be part of another.
   std::vector<std::pair<std::string, std::string>> names(names_.begin(), names_.end());
   std::ranges::sort(names, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -145,14 +144,12 @@ class Joining {
 // What cannot be read for want of descriptors would be taken for gone, and other runs' daemons with it.
 Status check_descriptors() {
   constexpr std::size_t kNeeded = 24;
-  std::vector<std::unique_ptr<Descriptor>> free;
-  while (free.size() < kNeeded) {
-    auto one = std::make_unique<Descriptor>(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (one->get() < 0) {
-      return unavailable("watching needs " + std::to_string(kNeeded) + " free file descriptors, found " +
-                         std::to_string(free.size()) + ": raise the limit (ulimit -n)");
-    }
-    free.push_back(std::move(one));
+  std::vector<Descriptor> free;
+  for (std::size_t found = 0; found < kNeeded; ++found) {
+    free.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (free.back().get() >= 0) continue;
+    return unavailable("watching needs " + std::to_string(kNeeded) + " free file descriptors, found " +
+                       std::to_string(found) + ": raise the limit (ulimit -n)");
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "documents/json_document.hpp"
+#include "schema/api/printed_text.hpp"
 #include "schema/json_nesting.hpp"
 
 namespace trimtab {
@@ -43,10 +44,9 @@ class SchemaMember final : public nlohmann::json_sax<Json> {
   bool is_model_ = false;
 };
 
-// The start of what was printed, at a message's end: that part is not for everybody
-// (coordinator/src/api/rank_output.cpp).
+// The start of what was printed, at a message's end.
 std::string seen(std::string_view output) {
-  return output.empty() ? "; nothing was printed" : "; the output begins with " + quoted_text(output);
+  return output.empty() ? "; nothing was printed" : std::string(api::kOutputBegins) + quoted_text(output);
 }
 
 }  // namespace

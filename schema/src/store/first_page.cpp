@@ -163,7 +163,7 @@ void keep_first_page(SQLite::Database& connection, const std::string& path) {
   ::unlink(copy_of(path).c_str());
   const Descriptor copy(::open(copy_of(path).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   const std::string text = encoded(pages);
-  if (copy && ::write(copy.get(), text.data(), text.size()) < 0) return;  // what is not whole is none
+  [[maybe_unused]] const auto written = ::write(copy.get(), text.data(), text.size());  // what is not whole is none
 }
 
 bool mend_first_page(const std::string& path) {

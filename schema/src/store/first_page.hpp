@@ -10,8 +10,8 @@
 namespace trimtab {
 
 // Keeps it beside the file, as PATH.first-page, in place of whatever else is there: a link is replaced, not followed.
-// Where that cannot be written there is none. Reads through the
-// connection: a process that closes a file otherwise gives up its locks on it.
+// Where that cannot be written there is none. Reads through the connection: a process that closes a file otherwise
+// gives up its locks on it.
 void keep_first_page(SQLite::Database& connection, const std::string& path);
 
 // Puts the copy in the place of pages that differ from it in a few bits, as a disk flips them: another file's differ

@@ -87,6 +87,13 @@ TEST_CASE("a bundle names no job, machine, person or file, and keeps what a bug 
   CHECK(bundle["left_out"] == nlohmann::ordered_json::array({"card"}));
 }
 
+TEST_CASE("a redacted text ends where what a command printed begins") {
+  const Redaction redaction;
+  CHECK(redaction.apply(std::string("exit code 1; its last output: KEY=s3cret")) == "exit code 1");
+  CHECK(redaction.apply(std::string("printed no model.json; the output begins with 's3cret'")) ==
+        "printed no model.json");
+}
+
 TEST_CASE("a redacted text loses paths, addresses and names where they stand alone") {
   Redaction redaction;
   redaction.learn_name("gpt");

@@ -23,6 +23,8 @@ std::string events_that_say(const std::string& output) {
 TEST_CASE("what ranks and commands printed is left out of documents for those who may not operate") {
   CHECK(without_rank_output(audit_that_says(R"x(KEY=s3cret\nline)x")) == audit_that_says(kInstead));
   CHECK(without_rank_output(events_that_say(R"x(\ns3cret)x")) == events_that_say(" " + kInstead));
+  CHECK(without_rank_output(R"x({"failure":"printed no model.json; the output begins with 's3cret'"})x") ==
+        R"x({"failure":"printed no model.json; the output begins with )x" + kInstead + R"x("})x");
 }
 
 TEST_CASE("other documents stay as they are, byte for byte") {

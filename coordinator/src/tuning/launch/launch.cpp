@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "schema/api/printed_text.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -52,7 +53,7 @@ std::string describe_end(std::int32_t rank, const RankExited& exited, const std:
   const std::string text = "rank " + std::to_string(rank) + how;
   if (!exited.log.empty()) return text + " (its log: " + node + ":" + exited.log + ")";
   // An agent of an earlier release: nobody could look there.
-  return exited.last_output.empty() ? text : text + "; its last output: " + exited.last_output;
+  return exited.last_output.empty() ? text : text + std::string(api::kLastOutput) + exited.last_output;
 }
 
 void Launch::launch(const PlanText& plan, const std::string& variant, bool fresh, std::int64_t steps) {
