@@ -100,7 +100,7 @@ class Prepared(unittest.TestCase):
             waiting = wait_until(lambda: len(held(trimtab)) == 4 and held(trimtab), "four prepared processes", 120)
             # One of them: a launch goes on, bare.
             kill_hard(waiting[0])
-            wait_until(lambda: "has ended by itself" in agent_log(trimtab), "the agent's word of it", 20)
+            wait_until(lambda: ", was ended by signal 9" in agent_log(trimtab), "the agent's word of it", 20)
             # The agent, while processes import or wait: they go with it, and the next agent prepares launches that it starts itself.
             waiting = wait_until(lambda: held(trimtab), "a prepared process", 60)
             trimtab.restart_hard("agent")

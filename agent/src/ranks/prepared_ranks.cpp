@@ -353,7 +353,7 @@ Status PreparedRanks::begin(const Place& place, Next& next, const Kind& kind, Na
   process->channel = std::move(channel[0]);
   process->since = now;
   TRIMTAB_TRY(process->watch,
-              processes_.watch(held->pid(), [this, pid = held->pid()](const ProcessEnd&) { ended(pid); }));
+              processes_.watch(held->pid(), [this, pid = held->pid()](const ProcessEnd& end) { ended(pid, end); }));
   TRIMTAB_TRY_STATUS(held->release());
   spdlog::info("the next launch of {} rank {} is being prepared, pid {}", place.first, place.second, process->pid);
   next.processes.push_back(std::move(process));
@@ -380,14 +380,14 @@ void PreparedRanks::end(const Place& place, Process& process) {
   process.watch->kill_all();
 }
 
-void PreparedRanks::ended(pid_t pid) {
+void PreparedRanks::ended(pid_t pid, const ProcessEnd& end) {
   for (auto& [place, next] : next_) {
     const auto found = std::ranges::find_if(next.processes, [pid](const auto& one) { return one->pid == pid; });
     if (found == next.processes.end()) continue;
     hear(place, **found);
     if (!(*found)->ending)
-      spdlog::warn("process {}, prepared for the next launch of {} rank {}, has ended by itself", pid, place.first,
-                   place.second);
+      spdlog::warn("process {}, prepared for the next launch of {} rank {}, {}", pid, place.first, place.second,
+                   describe(end));
     next.processes.erase(found);
     return;
   }

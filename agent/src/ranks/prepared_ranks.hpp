@@ -74,7 +74,7 @@ class PreparedRanks final {
   [[nodiscard]] Status begin(const Place& place, Next& next, const Kind& kind, Nanoseconds now);
   void hear(const Place& place, Process& process) const;
   void end(const Place& place, Process& process);
-  void ended(pid_t pid);
+  void ended(pid_t pid, const ProcessEnd& end);
 
   Processes& processes_;
   std::map<Place, Next> next_;

@@ -249,8 +249,9 @@ def hold(descriptor, path):
 
     channel = socket.socket(fileno=descriptor)
     try:
+        notes = _read_notes(path)  # Before the word: a bare launch after it begins them anew.
         channel.sendall(b"here\n")
-        _wait(channel, path)
+        _wait(channel, path, notes)
     except BaseException as error:
         _end(channel, f"{type(error).__name__}: {error}" if not isinstance(error, _Impossible) else str(error))
 
@@ -262,7 +263,14 @@ def _end(channel, why):
         os._exit(1)
 
 
-def _wait(channel, path):
+def _read_notes(path):
+    import ast
+
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return [ast.literal_eval(line) for line in file.read().splitlines()[1:]]
+
+
+def _wait(channel, path, notes):
     import ctypes  # Now: without it this process could not be let go.
     import socket
     import time
@@ -271,7 +279,7 @@ def _wait(channel, path):
     score = _die_first()
     pace = _Pace(channel, _own_policy())
     pace.slow_down()
-    count = _import_all(path, pace)
+    count = _import_all(path, notes, pace)
     pace.hurry()
     took = time.process_time()
     try:
@@ -291,13 +299,10 @@ def _wait(channel, path):
     channel.close()
 
 
-def _import_all(path, pace):
+def _import_all(path, notes, pace):
     """What the notes say. Nobody but the interpreter sees that it was here."""
-    import ast
     import importlib
 
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        notes = [ast.literal_eval(line) for line in file.read().splitlines()[1:]]
     main, searched = sys.modules["__main__"], list(sys.path)
     left_out = _left_out(path)
     sys.meta_path.insert(0, pace)

@@ -1,7 +1,9 @@
 #include "ranks/prepared_ranks.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <sys/wait.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
@@ -11,6 +13,7 @@
 #include "../run_loop.hpp"
 #include "../temporary_directory.hpp"
 #include "agent_database.hpp"
+#include "host/process_facts.hpp"
 #include "processes/process_identity.hpp"
 #include "ranks/launched_ranks.hpp"
 
@@ -39,8 +42,10 @@ std::set<pid_t> held() {
 // One rank of a Python program, which tells how it was started and then trains on.
 struct Training {
   Training() {
+    // What another test's agent held was killed with it, and may not have ended yet.
+    REQUIRE(run_until(loop, [] { return held().empty(); }));
     REQUIRE(Scratch(directory.path(), "j", "").create().ok());
-    std::ofstream(directory / "program.py") << "import json\nimport os, sys, time\n"
+    std::ofstream(directory / "program.py") << "import asyncio\nimport os, sys, time\n"
                                                "print(os.getpid(), sys.argv[1:], os.environ.get('TRIMTAB_LAUNCH'), "
                                                "os.environ.get('KNOB'), flush=True)\ntime.sleep(600)\n";
   }
@@ -107,6 +112,8 @@ TEST_CASE("the next launches of a rank that trains are prepared, and go on as th
   const pid_t first = job.launch(job.start_of(1));
   const std::set<pid_t> prepared = job.prepared();
   CHECK_FALSE(prepared.contains(first));
+  const auto has_worked = [](pid_t pid) { return host::read_process_facts("/", pid).value().cpu_time > 0s; };
+  REQUIRE(run_until(job.loop, [&] { return std::ranges::all_of(prepared, has_worked); }));
   job.end();
   CHECK(prepared.contains(job.launch(job.start_of(2))));
   CHECK(job.ranks.prepared().take_cost("j") > 0s);
@@ -137,13 +144,22 @@ TEST_CASE("where prepared processes were killed the launch is bare, and others a
   Training job;
   job.launch(job.start_of(1));
   const std::set<pid_t> prepared = job.prepared();
-  for (const pid_t pid : prepared) REQUIRE(::kill(pid, SIGKILL) == 0);
+  // They have ended, and nobody has asked how yet.
+  const auto kill_them = [&] {
+    for (const pid_t pid : prepared) {
+      siginfo_t end{};
+      REQUIRE(::kill(pid, SIGKILL) == 0);
+      REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT) == 0);
+    }
+  };
   SECTION("and their end was noticed") {
+    kill_them();
     REQUIRE(run_until(job.loop, [&] { return job.ranks.prepared().waiting() == 0; }));
     REQUIRE(job.prepares(2));
   }
   SECTION("or not") {
     job.end();
+    kill_them();
     CHECK_FALSE(prepared.contains(job.launch(job.start_of(2))));
   }
 }
