@@ -137,12 +137,20 @@ struct Part {
   double degrees = 1e6;
 };
 
-// Of the middle one of a few takes, on logarithms.
-double take_variance(const Probe& probe) {
+// Of the middle one of three takes, on logarithms: by their range, or by how far it lies from the one on the other
+// probe's side, where that is less. A take beyond the middle one speaks for the change, however far it lies.
+double take_variance(const Probe& probe, double middle_beside_take) {
   constexpr double kOfRange = 1.69;   // a range of three beside their standard deviation
-  constexpr double kOfMiddle = 0.67;  // … and the middle one's
-  const double deviation = kOfMiddle * std::log(probe.longest / probe.shortest) / kOfRange;
+  constexpr double kOfGap = 0.846;    // … the middle one's distance from an outer one
+  constexpr double kOfMiddle = 0.67;  // … and the middle one's deviation
+  const double by_range = std::log(probe.longest / probe.shortest) / kOfRange;
+  const double deviation = kOfMiddle * std::min(by_range, std::log(middle_beside_take) / kOfGap);
   return deviation * deviation;
+}
+
+double takes_variance(const Probe& before, const Probe& now, bool slower) {
+  return slower ? take_variance(before, before.longest) + take_variance(now, 1 / now.shortest)
+                : take_variance(before, 1 / before.shortest) + take_variance(now, now.longest);
 }
 
 // Student's t, with Welch's degrees of freedom, of each ratio beside what it scatters by: its takes, its repetitions,
@@ -150,15 +158,15 @@ double take_variance(const Probe& probe) {
 // (Bonferroni).
 void judge_confidence(const std::vector<Probe>& before, double least_scatter, std::vector<Finding>& all) {
   // As many as make 95 % hold on recorded noise, where takes are no normal numbers (look_history_test.cpp).
-  constexpr double kDegreesOfTakes = 30;
+  constexpr double kDegreesOfTakes = 8;
   std::vector<double> off;
   for (const Finding& one : all) off.push_back(std::abs(std::log(one.share)));
   const double known = off.size() < 3 ? 0 : 1.4826 * median(off);
   const double others = known > kLeastChange ? 0 : known;
   for (Finding& one : all) {
     const auto earlier = std::ranges::find_if(before, [&one](const Probe& of) { return same_subject(of, one.probe); });
-    const double before_takes = earlier == before.end() ? 0 : take_variance(*earlier);
-    const double takes = one.latency ? 0 : take_variance(one.probe) + before_takes;
+    const bool scatters = !one.latency && earlier != before.end();
+    const double takes = scatters ? takes_variance(*earlier, one.probe, one.share < 1) : 0;
     const Part parts[] = {{least_scatter * least_scatter},
                           {takes, kDegreesOfTakes},
                           {others * others, static_cast<double>(std::max<std::size_t>(off.size(), 2) - 1)}};
