@@ -1,9 +1,9 @@
 """Public training scripts, unmodified, watched and tuned by Trimtab: makes the files in bench/results/transcripts.
 
-    python3 -m venv VENV && VENV/bin/pip install hydra-core==1.3.2 boto3 fire loguru sh pytz datasets==4.4.1 tensorboard    # and scripts/frameworks.txt
+    python3 -m venv VENV && VENV/bin/pip install hydra-core==1.3.2 boto3 fire loguru sh pytz datasets==4.4.1 torchdata==0.11.0 spmd_types==0.2.3 tensorboard    # and scripts/frameworks.txt
     TRIMTAB_SOURCES=FOLDER bench/transcripts/transcripts.py --python VENV/bin/python [--only nanogpt] [--programs build/release/bin]
 
-FOLDER has the sources as nanoGPT, examples (pytorch/examples) and DeepSpeedExamples. Each is copied and given made-up data in its own format. Then
+FOLDER has the sources as nanoGPT, examples (pytorch/examples) and DeepSpeedExamples; torchtitan is a package of VENV. Each is copied and given made-up data in its own format. Then
 `trimtab run` and `trimtab tune` have its command, and at last the plain command runs with and without what tuning adopted, in turn.
 """
 
@@ -57,6 +57,19 @@ with open(folder / "train.jsonl", "w") as file:
     for _ in range(4000):
         print(json.dumps({"text": " ".join(choice.choice(words) for _ in range(60))}), file=file)
 """
+TITAN_DATA = """
+import json, os, random
+from tokenizers import Tokenizer, models, pre_tokenizers
+words = "the model learns from text that nobody wrote and says what a reader would expect of words in a row".split()
+tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(sorted({"<s>", "</s>", *words}))}, unk_token="<s>"))
+tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+os.mkdir("tokenizer")
+tokenizer.save("tokenizer/tokenizer.json")
+choice = random.Random(1)
+with open("data/text.json", "w") as file:
+    for _ in range(2000):
+        print(json.dumps({"text": " ".join(choice.choice(words) for _ in range(200))}), file=file)
+"""
 
 
 class Case:
@@ -76,6 +89,9 @@ MINGPT = ("torchrun --nproc_per_node 2 without_gpus.py mingpt/main.py data_confi
           "data_config.truncate=1 gpt_config.n_layer=2 gpt_config.n_head=4 gpt_config.n_embd=64 trainer_config.use_amp=False "
           "trainer_config.save_every=1 trainer_config.batch_size=64 trainer_config.data_loader_workers=0")
 HELLO = ("torchrun --nproc_per_node 1 train_bert_ds.py --dtype bf16 --log_every 5")
+TITAN = ("torchrun --nproc_per_node 2 torchtitan_on_cpu.py --module llama3 --config llama3_debugmodel --parallelism.spmd_backend partial_dtensor "
+         "--validator.no-enable --training.local_batch_size 1 --training.global_batch_size 8 --training.seq_len 64 --debug.seed 1 "
+         "--hf_assets_path tokenizer --dataloader.dataset_path data --checkpoint.enable --checkpoint.interval 20")
 HELLO_SIZES = "--tokenizer tokenizer --num_layers 2 --h_dim 64 --ff_dim 128 --num_heads 4 --max_seq_length 64 --checkpoint_every 20"
 CASES = {
     "nanogpt": Case(
@@ -96,6 +112,10 @@ CASES = {
         f"{HELLO} {HELLO_SIZES} --checkpoint_dir watched --num_iterations 60", ["OMP_NUM_THREADS=1,2"], "",
         first=f"{HELLO} {HELLO_SIZES} --checkpoint_dir saved --num_iterations 21",
         tune=f"{HELLO} --load_checkpoint_dir={{checkpoint}} --num_iterations={{steps}}", flags="--steps 2000 --checkpoint kept"),
+    "torchtitan": Case(
+        "torchtitan's debug model", "", TITAN_DATA, f"{TITAN} --training.steps 40 --dump_folder watched",
+        ["arg:--training.local_batch_size=1,2,8"], r"tps: ([\d,]+)", first=f"{TITAN} --training.steps 21 --dump_folder kept",
+        tune=f"{TITAN} --training.steps 3000 --dump_folder={{checkpoint}}", flags="--steps 3000 --checkpoint kept"),
 }
 NOISE = (r"\[?W\d|.*(Warning|warnings\.warn|\[WARNING\]|OMP_NUM_THREADS environment|barrier using|^\s*scaler = )|\*{5,}|.*\[INFO\]|"
          r"Overriding|phase:|ranks: launch")
@@ -119,8 +139,8 @@ class Story:
             shutil.copytree(pathlib.Path(os.environ["TRIMTAB_SOURCES"]) / case.source, self.work, symlinks=True)
         self.work.mkdir(exist_ok=True)
         (self.work / "data").mkdir(exist_ok=True)
-        for name in ("clm_trainer.py", "without_gpus.py"):
-            shutil.copy(HERE / name, self.work)
+        for script in (HERE / "clm_trainer.py", HERE / "without_gpus.py", ROOT / "tests/frameworks/scripts/torchtitan_on_cpu.py"):
+            shutil.copy(script, self.work)
         places.mkdir()
         for name in ("python", "python3"):
             (places / name).write_text(f'#!/bin/sh\nexec "{given.python.absolute()}" "$@"\n')
@@ -177,7 +197,7 @@ class Story:
                     command = re.sub(rf"({re.escape(name)}[= ])\S+", rf"\g<1>{value}", command)
             shutil.rmtree(self.work / "watched", ignore_errors=True)
             shutil.rmtree(self.work / "out-shakespeare-char", ignore_errors=True)
-            found = [float(one) for one in re.findall(self.case.step, self.run(command, seconds, environment).stdout)]
+            found = [float(one.replace(",", "")) for one in re.findall(self.case.step, self.run(command, seconds, environment).stdout)]
             times[adopted] += found[min(5, len(found) // 2):]
         return [statistics.median(times[adopted]) if times[adopted] else None for adopted in (False, True)]
 
@@ -199,9 +219,9 @@ def tell(name, case, given):
     gain = ""
     if own and case.step:
         written, adopted = story.plain(own, given.seconds)
-        per_second = "per_second" in case.step
+        per_second = "ms" not in case.step
         ratio = (adopted / written if per_second else written / adopted) if written and adopted else None
-        unit = "steps a second" if per_second else "ms a step"
+        unit = "tokens a second" if "tps" in case.step else "steps a second" if per_second else "ms a step"
         if ratio:
             gain = (f"By the script's own log, without Trimtab, two runs each in turn: {written:.4g} {unit} as written, {adopted:.4g} with "
                     f"{words_of(own)}. That is {ratio:.2f} times as fast.\n")
