@@ -431,7 +431,7 @@ def precision_of(words, framework, where):
         precision = "float8"
     else:
         precision = "float16" if words.startswith(("fp16", "float16")) else "bfloat16"
-    plan = {"precision": precision, "gradient_bytes": 4, "optimizer_bytes": 12}
+    plan = {"precision": precision, "rowwise_scales": "rowwise" in words, "gradient_bytes": 4, "optimizer_bytes": 12}
     if "pure" in words or "low-precision optimizer" in words:  # two moments of two bytes, no master copy
         plan.update(gradient_bytes=2, optimizer_bytes=4)
     elif "fp32 grad" in words:

@@ -52,6 +52,10 @@ class StepEstimate {
   [[nodiscard]] double sharers() const {
     return plan_.sharded_over > 0 ? plan_.sharded_over : plan_.replicas * plan_.context;
   }
+  // Of a parameter that is gathered.
+  [[nodiscard]] double gathered_bytes() const {
+    return plan_.precision == Precision::kFloat8 && traits_.norms_cast ? 1 : 2;
+  }
   [[nodiscard]] double moved(double bytes) const {
     return bytes / (machine_.gpu.memory_bandwidth * constants_.memory_share);
   }
@@ -117,13 +121,13 @@ void StepEstimate::shard(StageTime& time, double layers) const {
   const double over = sharers();
   if (over <= 1) return;
   const Group group = replicas(over);
-  const double bytes = static_cast<double>(layer_parameters(shape_)) / plan_.tensor * 2;
-  const double gather = collectives_.all_gather(group, bytes) * layers;
-  double scatter = collectives_.all_gather(group, bytes * plan_.gradient_bytes / 2) * layers;
+  const double count = static_cast<double>(layer_parameters(shape_)) / plan_.tensor;
+  const double gather = collectives_.all_gather(group, count * gathered_bytes()) * layers;
+  double scatter = collectives_.all_gather(group, count * plan_.gradient_bytes) * layers;
   const double copies = plan_.replicas * plan_.context / over;
   if (copies > 1) {
     const Group across = collectives_.group(copies, over * plan_.tensor);
-    scatter += collectives_.all_reduce(across, bytes * plan_.gradient_bytes / 2 / over) * layers;
+    scatter += collectives_.all_reduce(across, count * plan_.gradient_bytes / over) * layers;
   }
   const double forward = time.sum() - time.backward;
   const double backward_communication = (plan_.reshard ? gather : 0) + scatter;
@@ -168,7 +172,7 @@ void StepEstimate::reduce(StepParts& parts, const StageTime& slowest, double cou
   }
   parts.gradients += exposed(reduction, slowest.backward, plan_.overlaps_gradients);
   if (plan_.sharded == Sharded::kNothing) return;
-  const double gather = collectives_.all_gather(group, count * 2);
+  const double gather = collectives_.all_gather(group, count * gathered_bytes());
   parts.parameters += exposed(gather, slowest.sum() - slowest.backward, plan_.overlaps_parameters);
 }
 

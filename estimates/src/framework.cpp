@@ -22,6 +22,7 @@ FrameworkTraits traits_of(Framework framework) {
               .overlaps_backward = true,
               .bucket = 40e6,
               .bucket_of_replica = 1e6,
+              .norms_cast = true,
               .newest_attention = true};
     case Framework::kMegatron2022:  // fuses the addition of gradients since February 2022
       return {.host = HostWork::kFused,
@@ -51,7 +52,12 @@ FrameworkTraits traits_of(Framework framework) {
     case Framework::kFsdp:
       return {.host = HostWork::kEager, .hidden_bytes = 24, .ffn_bytes = 10, .heads_bytes = 8, .loss_bytes = 30};
     case Framework::kCompiledFsdp:
-      return {.host = HostWork::kCompiled, .hidden_bytes = 16, .ffn_bytes = 6, .heads_bytes = 4, .loss_bytes = 20};
+      return {.host = HostWork::kCompiled,
+              .hidden_bytes = 16,
+              .ffn_bytes = 6,
+              .heads_bytes = 4,
+              .loss_bytes = 20,
+              .hides_columns_backward = false};
     case Framework::kDeepSpeed:
       return {.host = HostWork::kEager, .hidden_bytes = 24, .ffn_bytes = 10, .heads_bytes = 16, .loss_bytes = 30};
     case Framework::kMaxText:

@@ -28,10 +28,15 @@ struct FrameworkTraits {
   // product's input gradients beside its weights' gradients, and its gathered inputs beside the former
   // (LinearWithGradAccumulationAndAsyncCommunication in megatron/core/tensor_parallel/layers.py).
   bool overlaps_backward = false;
+  // In pieces also the scattered sums of a column-parallel product's input gradients, and inputs gathered for weights'
+  // gradients. torch.compile finds neither: the former are sums of several products, the latter no product's left
+  // operand (torch/_inductor/fx_passes/micro_pipeline_tp.py).
+  bool hides_columns_backward = true;
   // Parameters whose gradients are reduced at once, where that happens beside the backward pass: at least so many, and
   // at least so many for each replica. 0 = all of them.
   double bucket = 0;
   double bucket_of_replica = 0;
+  bool norms_cast = false;         // to float8, with parameters in float8: Transformer Engine
   bool newest_attention = false;   // cuDNN's or FlashAttention-3's kernels on Hopper and later
   bool scatters_gradients = true;  // of sharded states: reduce-scatter, else all-reduce
 };

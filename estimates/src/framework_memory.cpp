@@ -9,6 +9,8 @@ namespace {
 FrameworkMemory megatron(const UniformPlan& plan) {
   FrameworkMemory framework;
   framework.float8_inputs = plan.precision == Precision::kFloat8;
+  // Float8 and its transpose. Parameters in float8 demand a sharded optimizer (--fp8-param-gather).
+  if (framework.float8_inputs && plan.sharded == Sharded::kNothing) framework.weight_bytes = 4;
   framework.dropout = true;
   framework.pads_vocabulary = true;
   framework.kept_weight_gradients = true;

@@ -14,7 +14,7 @@ struct FrameworkMemory {
   double update_bytes = 0;         // of one parameter that this device updates: copies within the optimizer's step
   double activation_product = 1;   // 1 = silu(gate) * up is one operator; 2 = two, whose product keeps silu(gate) too
   bool products_kept = true;       // the mlp's second product keeps its input; else it is computed again
-  bool float8_inputs = false;      // weights and inputs of products are kept in float8, and no weights in bfloat16
+  bool float8_inputs = false;      // of products, as they are kept
   bool projections_alone = false;  // half of the products recomputed leaves queries, keys and values (save_qkv_proj)
   bool norm_outputs_kept = true;   // a product after a norm keeps the norm's output
   bool expands_kv = false;         // keys and values are repeated for every head before attention

@@ -15,10 +15,24 @@ LayerTimes::LayerTimes(const Machine& machine, const ModelShape& shape, const Un
       tokens_(static_cast<double>(plan.microbatch) * shape.sequence / plan.context) {}
 
 double LayerTimes::linear(double in, double out, bool backward, Precision precision) const {
-  // Eight bits: what comes in is read in 16 and written in 8, as it is and transposed.
-  const double cast = precision == Precision::kFloat8 ? kernels_.moved(4 * tokens_ * (backward ? out : in)) : 0;
-  if (!backward) return cast + kernels_.product(tokens_, in, out, precision);
-  return cast + kernels_.product(tokens_, out, in, precision) + kernels_.product(in, tokens_, out, precision);
+  if (!backward) return kernels_.product(tokens_, in, out, precision);
+  return kernels_.product(tokens_, out, in, precision) + kernels_.product(in, tokens_, out, precision);
+}
+
+// For each token: 16 bits are read and 8 are written. Products on Hopper want both operands along the depth, so what
+// goes into the gradient of a matrix is written transposed, too (docs/estimates.md has the sources).
+double LayerTimes::cast_bytes(const Matrix& matrix, bool backward) const {
+  if (plan_.precision != Precision::kFloat8) return 0;
+  const auto [in, out, column] = matrix;
+  // Scales along the depth differ between the products that a tensor goes into. Those along columns need two readings.
+  if (plan_.rowwise_scales) return backward ? 5 * in + 8 * out : 3 * in;
+  if (!traits_.norms_cast) return 4 * (backward ? out : in);
+  // A norm writes 8 bits in place of 16, and its output is transposed in the backward pass.
+  const double shared = plan_.sequence_parallel ? plan_.tensor : 1;
+  if (column) return backward ? 2 * in + 4 * out : -in / shared;
+  if (shared == 1) return 4 * (backward ? out : in);
+  // A share's gradients are cast, gathered in 8 bits, and then transposed.
+  return backward ? 2 * in + (3 / shared + 2) * out : 3 * in;
 }
 
 // Of rows that are gathered: the rank's own, and then those before and behind them, apart. The slowest rank counts.
@@ -46,7 +60,9 @@ std::array<LayerTimes::Matrix, 4> LayerTimes::matrices() const {
 
 double LayerTimes::products(bool backward) const {
   double all = 0;
-  for (const auto& [in, out, column] : matrices()) {
+  for (const Matrix& matrix : matrices()) {
+    const auto [in, out, column] = matrix;
+    all += kernels_.moved(tokens_ * cast_bytes(matrix, backward));
     if (!overlaps_own_share() || column == backward) {
       all += linear(in, out, backward, plan_.precision);
     } else if (column) {
@@ -69,13 +85,13 @@ double LayerTimes::attention(bool backward) const {
 
 // Of one matrix with sequence parallelism: an all-gather before a column-parallel product, a reduce-scatter behind a
 // row-parallel one. Backward the other way around, and a column-parallel product's inputs are gathered once more.
-double LayerTimes::exposed_gathers(const Matrix& matrix, bool backward, double gather) const {
+double LayerTimes::exposed_gathers(const Matrix& matrix, bool backward, double gather, double scatter) const {
   const auto [in, out, column] = matrix;
   if (column == backward) {
-    if (!backward) return gather;
-    if (!overlaps_own_share() && !traits_.overlaps_backward) return 2 * gather;
+    if (!backward) return scatter;
+    if (!overlaps_own_share() && !traits_.overlaps_backward) return gather + scatter;
     return kernels_.beside(gather, kernels_.product(tokens_, out, in, plan_.precision)) +
-           kernels_.beside(gather, kernels_.product(in, tokens_, out, plan_.precision));
+           kernels_.beside(scatter, kernels_.product(in, tokens_, out, plan_.precision));
   }
   if (!overlaps_own_share()) return gather;
   const double own = tokens_ / plan_.tensor;
@@ -89,14 +105,20 @@ double LayerTimes::tensor_communication(bool backward, double products) const {
   if (plan_.tensor <= 1) return 0;
   const Group group = collectives_.group(plan_.tensor, 1);
   const double bytes = tokens_ * shape_.hidden * 2;
-  const double gather = collectives_.all_gather(group, bytes);
+  // Inputs of products are cast before they are gathered.
+  const bool gathers_cast = plan_.precision == Precision::kFloat8 && !plan_.rowwise_scales;
+  const double gather = collectives_.all_gather(group, gathers_cast ? bytes / 2 : bytes);
+  const double scatter = collectives_.all_gather(group, bytes);
   const double sum = collectives_.all_reduce(group, bytes);
   double all = 0;
+  double apart = 0;  // of what else is hidden in pieces
   double exposed = 0;
   for (const Matrix& matrix : matrices()) {
     if (plan_.sequence_parallel) {
-      all += backward && matrix.column ? 2 * gather : gather;
-      exposed += exposed_gathers(matrix, backward, gather);
+      double& pieces = backward && matrix.column && !traits_.hides_columns_backward ? apart : all;
+      if (matrix.column == backward) pieces += scatter;
+      if (matrix.column != backward || backward) pieces += gather;
+      exposed += exposed_gathers(matrix, backward, gather, scatter);
     } else if (matrix.column == backward) {
       const bool beside = backward && traits_.overlaps_backward;
       all += sum;
@@ -106,7 +128,7 @@ double LayerTimes::tensor_communication(bool backward, double products) const {
   }
   // In pieces, beside all of the products.
   if (!plan_.overlaps_tensor || traits_.overlaps_own_share) return exposed;
-  return all - std::min(all, products) * constants_.hidden_tensor * (1 - constants_.overlap_loss);
+  return apart + all - std::min(all, products) * constants_.hidden_tensor * (1 - constants_.overlap_loss);
 }
 
 // Keys and values go around the ring while attention to those of before is computed.

@@ -58,12 +58,14 @@ class LayerTimes {
   [[nodiscard]] double products(bool backward) const;
   [[nodiscard]] double attention(bool backward) const;
   [[nodiscard]] double tensor_communication(bool backward, double products) const;
-  [[nodiscard]] double exposed_gathers(const Matrix& matrix, bool backward, double gather) const;
+  [[nodiscard]] double exposed_gathers(const Matrix& matrix, bool backward, double gather, double scatter) const;
   [[nodiscard]] double context_communication(bool backward, double attention) const;
   [[nodiscard]] bool overlaps_own_share() const {
     return traits_.overlaps_own_share && plan_.overlaps_tensor && plan_.sequence_parallel;
   }
   [[nodiscard]] double parted_product(double in, double out) const;
+  // What kernels that cast to float8 read and write beside a matrix's products.
+  [[nodiscard]] double cast_bytes(const Matrix& matrix, bool backward) const;
   // Forward: one product. Backward: one for the input's gradient and one for the matrix's.
   [[nodiscard]] double linear(double in, double out, bool backward, Precision precision) const;
 

@@ -209,6 +209,7 @@ Result<UniformPlan> read_uniform_plan(const json& object, const std::string& sou
   TRIMTAB_TRY_STATUS(members.flag("fused_attention", plan.fused_attention));
   TRIMTAB_TRY_STATUS(members.flag("flash2", plan.flash2));
   TRIMTAB_TRY_STATUS(members.flag("compiled_loss", plan.compiled_loss));
+  TRIMTAB_TRY_STATUS(members.flag("rowwise_scales", plan.rowwise_scales));
   TRIMTAB_TRY_STATUS(read_overlaps(members, plan));
   TRIMTAB_TRY_STATUS(members.share("offloaded_activations", plan.offloaded_activations));
   TRIMTAB_TRY_STATUS(members.flag("offloaded_optimizer", plan.offloaded_optimizer));
@@ -297,6 +298,7 @@ nlohmann::ordered_json plan_json(const UniformPlan& plan) {
           {"flash2", plan.flash2},
           {"fused_attention", plan.fused_attention},
           {"compiled_loss", plan.compiled_loss},
+          {"rowwise_scales", plan.rowwise_scales},
           {"overlap", overlap},
           {"offloaded_activations", plan.offloaded_activations},
           {"offloaded_optimizer", plan.offloaded_optimizer},

@@ -97,6 +97,8 @@ class Reading(unittest.TestCase):
     def test_bytes_of_states(self):
         pure = dense(precision="bf16 (pure: low-precision optimizer states and gradients)").question["plan"]
         self.assertEqual((2, 4), (pure["gradient_bytes"], pure["optimizer_bytes"]))
+        rows = dense(precision="fp8 rowwise (linear layers), bf16 rest").question["plan"]
+        self.assertEqual(("float8", True, False), (rows["precision"], rows["rowwise_scales"], pure["rowwise_scales"]))
         old = dense(precision="fp16", software="Megatron-LM 2021-04").question["plan"]
         self.assertEqual(("float16", 2, 16), (old["precision"], old["gradient_bytes"], old["optimizer_bytes"]))
 

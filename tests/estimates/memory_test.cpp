@@ -137,6 +137,14 @@ TEST_CASE("float8 keeps inputs of products in one byte") {
   CHECK(bfloat16 - layer_activations(llama_8b(), whole).whole == 8192.0 * (2 * 4096 + 14336 - 4096));
 }
 
+TEST_CASE("parameters in float8 demand a sharded optimizer: else bfloat16 stays beside them") {
+  UniformPlan of = plan(2, 1, 1);
+  of.precision = Precision::kFloat8;
+  const double whole = memory(llama_8b(), of).stages[0].parameters;
+  of.sharded = Sharded::kOptimizer;
+  CHECK(whole == 2 * memory(llama_8b(), of).stages[0].parameters);
+}
+
 TEST_CASE("MaxText keeps the layer's input and the projections of half of the products") {
   UniformPlan half = plan(1, 1, 1);
   half.recomputed = Recomputed::kHalfOfProducts;

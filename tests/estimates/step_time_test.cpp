@@ -84,6 +84,69 @@ TEST_CASE("gradients in buckets wait for the network once a bucket") {
   CHECK(buckets > estimate(machine, shape, of).parts.gradients);
 }
 
+StepParts parts_of(UniformPlan of, Precision precision, bool rowwise = false) {
+  of.precision = precision;
+  of.rowwise_scales = rowwise;
+  return estimate(machine_by_name("16xH100", "8x400G").value(), llama_8b(), of).parts;
+}
+
+TEST_CASE("products' inputs are gathered in float8, what is scattered is not") {
+  UniformPlan of = plan(4, 4, 1);
+  of.framework = Framework::kFsdp;  // nothing of it is hidden: ten collectives of a layer, six of them gathers
+  const double whole = parts_of(of, Precision::kBfloat16).tensor;
+  CHECK(parts_of(of, Precision::kFloat8).tensor == Approx(0.7 * whole).epsilon(0.05));
+  CHECK(parts_of(of, Precision::kFloat8, true).tensor == Approx(whole));
+  of.sequence_parallel = false;
+  CHECK(parts_of(of, Precision::kFloat8).tensor == Approx(parts_of(of, Precision::kBfloat16).tensor));
+}
+
+TEST_CASE("Megatron gathers parameters in float8") {
+  UniformPlan of = plan(16, 1, 1);
+  of.overlaps_parameters = false;
+  for (const Sharded sharded : {Sharded::kOptimizer, Sharded::kParameters}) {
+    of.sharded = sharded;
+    of.framework = Framework::kMegatron;
+    CHECK(parts_of(of, Precision::kFloat8).parameters < 0.75 * parts_of(of, Precision::kBfloat16).parameters);
+    of.framework = Framework::kCompiledFsdp;
+    CHECK(parts_of(of, Precision::kFloat8).parameters >= 0.99 * parts_of(of, Precision::kBfloat16).parameters);
+  }
+}
+
+TEST_CASE("casts to float8 take what they read and write") {
+  const Machine machine = machine_by_name("16xH100", "8x400G").value();
+  UniformPlan of = plan(4, 4, 1);
+  const auto bytes = [&machine, &of](double seconds) {  // of a token in a layer
+    const double tokens = 8192.0 * 32 * of.microbatches();
+    return seconds * machine.gpu.memory_bandwidth * Constants{}.memory_share / tokens;
+  };
+  // On one of four ranks: queries, keys and values of 1536, attention's output of 1024, 2 x 3584 and 3584 of the mlp.
+  const double in = 4096 + 1024 + 4096 + 3584;
+  const double out = 1536 + 4096 + 7168 + 4096;
+  of.framework = Framework::kCompiledFsdp;
+  const double by_rows = parts_of(of, Precision::kFloat8, true).computation;
+  CHECK(bytes(by_rows - parts_of(of, Precision::kFloat8).computation) == Approx(4 * in + 4 * out));
+
+  of.framework = Framework::kMegatron;
+  const auto gained = [&of](Precision precision) {  // by sequence parallelism
+    of.sequence_parallel = false;
+    const double whole = parts_of(of, precision).computation;
+    of.sequence_parallel = true;
+    return whole - parts_of(of, precision).computation;
+  };
+  // Norms save a quarter of what they did. Behind row-parallel products a quarter of the gradients is cast, and all are
+  // transposed.
+  const double lost = 0.75 * (4096 + 4096) + (1024 + 3584) - 1.25 * (4096 + 4096);
+  CHECK(bytes(gained(Precision::kBfloat16) - gained(Precision::kFloat8)) == Approx(lost).epsilon(1e-6));
+}
+
+TEST_CASE("torch.compile hides no sum of several products, and no gathering for a matrix's gradient") {
+  UniformPlan of = plan(4, 4, 1);
+  of.overlaps_tensor = true;
+  const double all = parts_of(of, Precision::kBfloat16).tensor;
+  of.framework = Framework::kCompiledFsdp;
+  CHECK(parts_of(of, Precision::kBfloat16).tensor > 2 * all);
+}
+
 TEST_CASE("what is recomputed takes its time") {
   const ModelShape shape = llama_8b();
   UniformPlan nothing = plan(4, 4, 1);

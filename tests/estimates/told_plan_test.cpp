@@ -117,7 +117,9 @@ TEST_CASE("Megatron-LM is told in its own options") {
   plan.precision = Precision::kFloat8;
   const std::string line = line_of(plan, Target::kMegatron);
   CHECK(line.find("--recompute-granularity selective --recompute-modules core_attn") != std::string::npos);
-  CHECK(line.find("--bf16 --fp8-format hybrid") != std::string::npos);
+  CHECK(line.find("--bf16 --fp8-format hybrid --fp8-param-gather") != std::string::npos);
+  plan.sharded = Sharded::kNothing;
+  CHECK(line_of(plan, Target::kMegatron).find("--fp8-param-gather") == std::string::npos);
   plan.recomputed = Recomputed::kHalfOfProducts;
   CHECK(line_of(plan, Target::kMegatron).find("parts of them") != std::string::npos);
 }

@@ -7,7 +7,9 @@
 namespace trimtab::estimates {
 
 struct Constants {
-  // Matrix products: share of the dense peak that large ones reach, by generation. float8_product is a share of that.
+  // Matrix products: share of the dense peak that large ones reach, by generation. float8_product is a share of that:
+  // what the best shapes reach of each peak was published as 1402.6 and 794.5 TFLOP/s on H100 (0.88), 1453.4 and 794.5
+  // on H200 (0.91), 1535.0 and 828.6 on GH200 (0.93) (stas00/ml-engineering, compute/accelerator/README.md).
   double ampere_product = 0.761;
   double hopper_product = 0.611;
   double blackwell_product = 0.395;  // of mcore_golden's two rows alone

@@ -54,6 +54,7 @@ struct UniformPlan {
   Recomputed recomputed = Recomputed::kNothing;
   double recomputed_share = 1;  // of the layers
   Precision precision = Precision::kBfloat16;
+  bool rowwise_scales = false;        // of float8: a scale for each row, and nothing is gathered in it (torchao)
   std::int32_t gradient_bytes = 4;    // of one parameter's gradient, as it is accumulated and reduced
   std::int32_t optimizer_bytes = 12;  // of one parameter: master copy and two moments of float32
   bool flash2 = false;                // FlashAttention-2's kernels even where newer ones exist (Hopper and later)

@@ -34,7 +34,10 @@ void tell_megatron(const UniformPlan& plan, ToldPlan& told) {
     words.insert(words.end(), {"--recompute-granularity", "selective", "--recompute-modules", "core_attn"});
   }
   words.emplace_back(plan.precision == Precision::kFloat16 ? "--fp16" : "--bf16");
-  if (plan.precision == Precision::kFloat8) words.insert(words.end(), {"--fp8-format", "hybrid"});
+  if (plan.precision == Precision::kFloat8) {
+    words.insert(words.end(), {"--fp8-format", "hybrid"});
+    if (plan.sharded != Sharded::kNothing) words.emplace_back("--fp8-param-gather");  // it demands a sharded optimizer
+  }
   // Megatron-FSDP gathers beside computation by itself only where it shards parameters.
   if (plan.sharded == Sharded::kGradients && plan.overlaps_parameters) words.emplace_back("--overlap-param-gather");
 }
