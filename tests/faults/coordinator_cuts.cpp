@@ -40,15 +40,42 @@ class CoordinatorLives {
       // Some live long enough that batches are folded.
       const std::uint64_t length = random_.below(8) == 0 ? 3000 : 300;
       machine_.prepare_end(length);
+      const bool can_write = !machine_.may_fail();
       live(length / 5);
       stop();
       machine_.come_up();
+      if (can_write) put_older_costs();
       look();
       stop();
+      older_ = machine_.disk.copy(costs_path());
     }
   }
 
  private:
+  [[nodiscard]] std::string costs_path() const { return machine_.disk.file("costs.db"); }
+
+  std::vector<std::string> contents_of(const PowerCutDisk::Copy& files) {
+    machine_.disk.set_back(costs_path(), files);
+    const auto costs = CostDatabase::open(costs_path(), OpenMode::kCreate);
+    expect(costs.ok(), "a database with its own log, or with none, opens");
+    return costs.ok() ? contents(*costs) : std::vector<std::string>();
+  }
+  // Somebody puts the costs as they were before this life in their place, and leaves their log. Then all is put back.
+  void put_older_costs() {
+    const PowerCutDisk::Copy now = machine_.disk.copy(costs_path());
+    const auto log = now.find(costs_path() + "-wal");
+    if (older_.empty() || log == now.end() || log->second.empty()) return;
+    PowerCutDisk::Copy mixed = now;
+    mixed[costs_path()] = older_.at(costs_path());
+    machine_.disk.set_back(costs_path(), mixed);
+    std::optional<std::vector<std::string>> found;
+    if (const auto costs = CostDatabase::open(costs_path(), OpenMode::kCreate); costs.ok()) found = contents(*costs);
+    met(found ? "older file that is the log's" : "older file beside a log");
+    if (found && *found != contents_of(older_)) {
+      expect(*found == contents_of(now), "no log is read into another file than its own");
+    }
+    machine_.disk.set_back(costs_path(), now);
+  }
   bool start() {
     auto store = StateStore::open(machine_.disk.file("coordinator.db"));
     auto costs = CostDatabase::open(machine_.disk.file("costs.db"), OpenMode::kCreate);
@@ -248,6 +275,7 @@ class CoordinatorLives {
   std::unique_ptr<CostDatabase> costs_;
   Counters counters_;
   coordinator::BatchReader reader_;
+  PowerCutDisk::Copy older_;  // of the costs, before this life
   std::int64_t run_ = 0;
   std::uint64_t transitions_ = 0;
   std::map<std::string, std::uint64_t> commands_;

@@ -64,6 +64,22 @@ class Chunks {
   std::vector<char> buffer_;
 };
 
+// Where the next bytes after `at` begin that are no hole; both files go on there, so that the copy has the hole, too. A
+// file system that knows no holes has none.
+off_t skip_hole(int in, int out, off_t at) {
+  off_t data = ::lseek(in, at, SEEK_DATA);
+  if (data < 0) data = errno == ENXIO ? ::lseek(in, 0, SEEK_END) : at;
+  if (data > at && (::ftruncate(out, data) != 0 || ::lseek(out, data, SEEK_SET) != data)) return -1;
+  return ::lseek(in, data, SEEK_SET);
+}
+
+// How many bytes there are before the next hole, of so many at most. The file goes on where it was.
+std::size_t before_hole(int in, off_t at, std::size_t most) {
+  const off_t hole = ::lseek(in, at, SEEK_HOLE);
+  ::lseek(in, at, SEEK_SET);
+  return hole > at ? std::min(most, static_cast<std::size_t>(hole - at)) : most;
+}
+
 // Both have the same blocks then, until one of them is written to.
 bool share_blocks(int in, int out) {
   return ::ioctl(out, FICLONE, in) == 0;
@@ -150,11 +166,12 @@ class Tree {
     }
     std::int64_t size = 0;
     while (!watch_.cancelled) {
-      const ssize_t count = chunks_.copy(in.get(), out.get(), kChunk);
+      const off_t begin = skip_hole(in.get(), out.get(), size);
+      const ssize_t count = begin < 0 ? -1 : chunks_.copy(in.get(), out.get(), before_hole(in.get(), begin, kChunk));
       if (count < 0) return failed("copy", from, std::strerror(errno));
+      watch_.bytes += static_cast<std::uint64_t>(begin + count - size);
+      size = begin + count;
       if (count == 0) return size == found.st_size ? Status{} : failed("copy", from, "it changed meanwhile");
-      size += count;
-      watch_.bytes += static_cast<std::uint64_t>(count);
     }
     return unavailable("copying " + source_.string() + " was cancelled");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "ranks/rank_marks.hpp"
 
 namespace trimtab::agent {
 
@@ -44,8 +45,33 @@ Status LaunchedRanks::adopt() {
       process_ended(entry.id, {});
     }
   }
+  TRIMTAB_TRY_STATUS(adopt_unknown());
   for (const std::string& path : scratch_paths(state_)) remove_old_tables(path);
   return {};
+}
+
+// The coordinator is told of them as of all others, and has them ended where it does not know their launch.
+Status LaunchedRanks::adopt_unknown() {
+  for (const LedgerRank& marked : marked_ranks(state_)) {
+    if (!processes_->is_alive(marked.pid, marked.start_time)) {
+      unmark_rank(state_, marked.id);
+      continue;
+    }
+    Rank& rank = ranks_[marked.id];
+    if (rank.is_active()) continue;
+    rank.entry = marked;
+    TRIMTAB_TRY_STATUS(watch(rank));
+    TRIMTAB_TRY_STATUS(ledger_.put(marked));
+    spdlog::warn("{} of launch {} (pid {}) runs, and agent.db does not know it: that was removed, or is an older copy",
+                 describe(marked.id), marked.launch, marked.pid);
+  }
+  return {};
+}
+
+// The mark first: nobody looks at one whose process never ran.
+Status LaunchedRanks::write_down(const LedgerRank& entry) {
+  TRIMTAB_TRY_STATUS(mark_rank(state_, entry));
+  return ledger_.put(entry);
 }
 
 void LaunchedRanks::remove_old_tables(const std::string& path) const {
@@ -157,7 +183,7 @@ Status LaunchedRanks::occupy(Rank& rank, pid_t pid, std::uint64_t start_time) {
   rank.entry.pid = pid;
   rank.entry.start_time = start_time;
   Status taken = watch(rank);
-  if (taken.ok()) taken = ledger_.put(rank.entry);
+  if (taken.ok()) taken = write_down(rank.entry);
   if (taken.ok()) return {};
   rank.watch.reset();
   rank.entry = awaited;
@@ -186,7 +212,7 @@ Status LaunchedRanks::begin_rank(const RankStart& start, HeldChild& held) {
   rank.entry.pid = held.pid();
   rank.entry.start_time = held.start_time();
   TRIMTAB_TRY_STATUS(watch(rank));
-  TRIMTAB_TRY_STATUS(ledger_.put(rank.entry));
+  TRIMTAB_TRY_STATUS(write_down(rank.entry));
   if (const auto released = held.release(); !released.ok()) {
     rank.entry.ended = true;
     remember(rank.entry);
@@ -226,7 +252,10 @@ void LaunchedRanks::process_ended(const RankIdentity& id, const ProcessEnd& end)
   remember(rank.entry);
   spdlog::info("{} (pid {}) {}", describe(id), rank.entry.pid, describe(end));
   ended_(LedgerRank(rank.entry));
-  if (!rank.entry.is_watched()) remove_old_tables(scratch(id).path());
+  if (!rank.entry.is_watched()) {
+    unmark_rank(state_, id);
+    remove_old_tables(scratch(id).path());
+  }
   settle_endings();
 }
 

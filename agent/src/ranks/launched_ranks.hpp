@@ -111,6 +111,8 @@ class LaunchedRanks final {
 
   // The tables of NCCL choices in a scratch's path of launches that no rank of this node runs any more.
   void remove_old_tables(const std::string& path) const;
+  Status adopt_unknown();
+  [[nodiscard]] Status write_down(const LedgerRank& entry);
   Status start_one(const RankStart& start);
   Status begin_rank(const RankStart& start, HeldChild& held);
   Status await_slot(const RankStart& start);

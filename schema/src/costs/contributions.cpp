@@ -13,6 +13,7 @@ namespace trimtab::cost_tables {
 
 namespace {
 
+constexpr std::int64_t kEarliest = 0;
 constexpr const char* kPrefix = "/contributed/";  // no agent's origin, and no import's, begins with a slash
 constexpr std::size_t kLongestOrigin = 1024;
 
@@ -139,8 +140,9 @@ Result<std::map<std::int64_t, Contribution>> read_contributions(const Database& 
   TRIMTAB_TRY(const auto found, database.query_checked(contribution_rows(), rest, arguments));
   std::map<std::int64_t, Contribution> contributions;
   for (const Row& row : found.rows) {
-    contributions[as_integer(row[0])] = {as_integer(row[0]), as_text(row[1]), as_integer(row[2]), as_integer(row[3]),
-                                         as_integer(row[4])};
+    // A clock may have stood before 1970, and documents have no such times.
+    contributions[as_integer(row[0])] = {as_integer(row[0]), as_text(row[1]), std::max(as_integer(row[2]), kEarliest),
+                                         std::max(as_integer(row[3]), kEarliest), as_integer(row[4])};
   }
   return contributions;
 }

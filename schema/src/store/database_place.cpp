@@ -152,6 +152,10 @@ bool OpenFile::is_open(const std::string& path) {
 }
 
 Error foreign_file(const std::string& path, const Migrations& migrations, const std::string& found) {
+  if (identity_of(path + ".first-page")) {
+    return bad_input(path + " was a " + migrations.kind + ", and is damaged or another file now: " + found +
+                     "; nothing was changed. Put a backup in its place");
+  }
   return bad_input(path + " is not a " + migrations.kind + ": " + found + "; nothing was changed. Give another path");
 }
 

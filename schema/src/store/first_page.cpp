@@ -16,6 +16,7 @@
 #include "base/descriptor.hpp"
 #include "schema/hash64.hpp"
 #include "store/database_place.hpp"
+#include "store/page_bytes.hpp"
 
 namespace trimtab {
 
@@ -26,12 +27,8 @@ constexpr std::size_t kHash = 16;
 constexpr int kMostBits = 8;
 constexpr std::size_t kTreeHeader = 100;  // of the first page
 // What SQLite writes there with every change of the file: counters, its size and its free pages.
-constexpr std::size_t kChangeCounter = 24;
 constexpr std::size_t kSizeInPages = 28;
 constexpr std::size_t kFreePagesEnd = 40;
-// And with every change of its tables; what version of ours they are.
-constexpr std::size_t kSchemaCookie = 40;
-constexpr std::size_t kUserVersion = 60;
 constexpr std::size_t kValidFor = 92;
 constexpr std::size_t kValidForEnd = 100;
 
@@ -41,13 +38,6 @@ bool is_of_changes(std::size_t place) {
 
 std::string copy_of(const std::string& path) {
   return path + ".first-page";
-}
-
-// Big-endian, as SQLite writes them.
-std::uint32_t number_at(const std::string& bytes, std::size_t place, std::size_t size) {
-  std::uint32_t number = 0;
-  for (std::size_t i = 0; i < size; ++i) number = number << 8 | static_cast<unsigned char>(bytes[place + i]);
-  return number;
 }
 
 void put_number(std::string& bytes, std::size_t place, std::uint32_t number) {

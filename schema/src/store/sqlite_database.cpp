@@ -20,6 +20,8 @@
 #include "store/database_place.hpp"
 #include "store/file_place.hpp"
 #include "store/first_page.hpp"
+#include "store/log_owner.hpp"
+#include "store/open_content.hpp"
 #include "store/row_checksum.hpp"
 #include "store/salvage.hpp"
 
@@ -153,13 +155,16 @@ class SqliteDatabase : public DatabaseBackend {
   Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
 
  private:
-  [[nodiscard]] bool is_in_place() const {
-    return in_memory_ || (place_.is_set() && place_.look() == FilePlace::State::kKept);
+  [[nodiscard]] bool is_in_place() {
+    return in_memory_ || (place_.is_set() && place_.look() == FilePlace::State::kKept &&
+                          content_.look(connection_) == OpenContent::State::kKept);
   }
   // The log is not copied into a file that is somewhere else, and no other file's log is removed.
   void let_go();
   Status bring_back(FilePlace::State state);
+  [[nodiscard]] Status refuse_changed();
   Status write_back();
+  void begin_log();
   Status open_again();
   Status bring_to_safety(const std::string& damage);
   [[nodiscard]] Error failed(const SQLite::Exception& failure) const;
@@ -185,7 +190,9 @@ class SqliteDatabase : public DatabaseBackend {
   OpenFile open_;
   SQLite::Database connection_;
   FilePlace place_;
+  OpenContent content_;
   bool opened_ = false;
+  bool has_begun_log_ = false;
   bool in_memory_ = false;  // SQLite keeps files where no path names them (its VFS memdb)
   std::string backup_;
   std::uint64_t written_back_ = 0;
@@ -219,7 +226,10 @@ void SqliteDatabase::let_go() {
 }
 
 Result<Rows> SqliteDatabase::change(const std::string& sql, const Row& arguments) {
-  if (!in_transaction_) TRIMTAB_TRY_STATUS(keep_in_place());
+  if (!in_transaction_) {
+    TRIMTAB_TRY_STATUS(keep_in_place());
+    begin_log();
+  }
   return run(sql, arguments);
 }
 
@@ -227,6 +237,7 @@ Result<Rows> SqliteDatabase::change(const std::string& sql, const Row& arguments
 // nothing is confirmed which is not there.
 Status SqliteDatabase::transaction(const std::function<Status()>& body) {
   TRIMTAB_TRY_STATUS(keep_in_place());
+  begin_log();
   return run_inside("BEGIN IMMEDIATE", [&]() -> Status {
     TRIMTAB_TRY_STATUS(body());
     if (is_in_place()) return {};
@@ -257,7 +268,7 @@ Status SqliteDatabase::bring_back(FilePlace::State state) {
   const std::string subject = kind_ + " " + path_ + ": nothing is stored any more, since ";
   switch (state) {
     case FilePlace::State::kKept:
-      break;
+      return refuse_changed();
     case FilePlace::State::kRemoved:
       return write_back();
     case FilePlace::State::kReplaced:
@@ -274,6 +285,33 @@ Status SqliteDatabase::bring_back(FilePlace::State state) {
       return open_again();
   }
   return {};
+}
+
+Status SqliteDatabase::refuse_changed() {
+  const std::string log = path_ + "-wal";
+  const std::string changed = " was cut or overwritten by another program while it was open. ";
+  switch (content_.look(connection_)) {
+    case OpenContent::State::kKept:
+      break;
+    case OpenContent::State::kFileChanged:
+      return unavailable(kind_ + " " + path_ + ": nothing is stored any more, since the file" + changed +
+                         "Stop this program, move the file and " + log + " away, put a backup in the file's place, " +
+                         "and start the program again");
+    case OpenContent::State::kLogChanged:
+      return unavailable(kind_ + " " + path_ + ": nothing is stored any more, since its log " + log + changed +
+                         "What was stored last may be lost with it. Start the program again, which goes on with what " +
+                         "is in the file");
+  }
+  return {};
+}
+
+// The first log of this object begins with two marks, and the first of them is in the file: else a copy of the file
+// that was made before could not be told from the file.
+void SqliteDatabase::begin_log() {
+  if (in_memory_ || !OpenContent::begins_log(connection_)) return;
+  mark_log(connection_);
+  if (std::exchange(has_begun_log_, true)) return;
+  if (run("PRAGMA wal_checkpoint(PASSIVE)", {}).ok() && OpenContent::begins_log(connection_)) mark_log(connection_);
 }
 
 Status SqliteDatabase::write_back() {
@@ -368,6 +406,7 @@ Status SqliteDatabase::open_again() {
   let_go();
   connection_ = connect(path_, mode_);
   place_ = FilePlace();
+  content_ = OpenContent();
   return prepare();
 }
 
@@ -474,6 +513,7 @@ Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, Datab
   if (exclusive) {
     TRIMTAB_TRY(lock, OwnerLock::acquire(path));
   }
+  TRIMTAB_TRY_STATUS(check_log(path));
   try {
     auto database = std::make_unique<SqliteDatabase>(path, migrations, std::move(lock), mode);
     TRIMTAB_TRY_STATUS(database->prepare());

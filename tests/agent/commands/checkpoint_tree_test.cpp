@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "../temporary_directory.hpp"
 #include "commands/scratch.hpp"
@@ -53,6 +54,30 @@ TEST_CASE("nothing that is written to a checkpoint's copy reaches the job's own,
   for (const auto& entry : fs::recursive_directory_iterator(at / "copy")) {
     INFO(entry.path());
     CHECK(fs::canonical(entry.path()).string().starts_with(root));
+  }
+}
+
+TEST_CASE("holes of a checkpoint's files are holes of its copy, and take no room") {
+  const TemporaryDirectory at;
+  constexpr std::uintmax_t kSize = std::uintmax_t{4} << 20;
+  fs::create_directories(at / "saved");
+  put(at / "saved/begins", "begin");
+  fs::resize_file(at / "saved/begins", kSize);
+  put(at / "saved/hollow", "");
+  fs::resize_file(at / "saved/hollow", kSize);
+  put(at / "saved/ends", "");
+  fs::resize_file(at / "saved/ends", kSize);
+  std::ofstream(at / "saved/ends", std::ios::app) << "end";
+  CopyWatch watch;
+  REQUIRE(copy_tree(at / "saved", at / "copy", watch).ok());
+  CHECK(watch.bytes == 3 * kSize + 3);
+  for (const char* one : {"begins", "hollow", "ends"}) {
+    CAPTURE(one);
+    CHECK(read_file(at / (std::string("copy/") + one)).value() ==
+          read_file(at / (std::string("saved/") + one)).value());
+    struct stat copied {};
+    REQUIRE(::stat((at / (std::string("copy/") + one)).c_str(), &copied) == 0);
+    CHECK(copied.st_blocks * 512 <= 1 << 20);
   }
 }
 

@@ -370,3 +370,41 @@ TEST_CASE("another coordinator's first launch is none that has ended under the o
   CHECK(life.ranks.running() == 2);
   life.end_all();
 }
+
+TEST_CASE("a rank that the ledger does not know is found and taken, and nothing is launched beside it") {
+  const TemporaryDirectory directory;
+  pid_t pid = 0;
+  {
+    Life life(directory);
+    REQUIRE(life.ranks.start({life.start_of(0, {"sleep", "60"})}, false).ok());
+    pid = life.pid_of(0);
+  }
+  for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove((directory / "agent.db") + part);
+  const TemporaryDirectory another;
+  std::filesystem::copy(directory.path(), another.path(), std::filesystem::copy_options::recursive);
+  {
+    Life life(another);
+    REQUIRE(life.ranks.adopt().ok());
+    CHECK(life.ranks.running() == 0);  // of a copy they are another agent's
+  }
+  {
+    Life life(directory);
+    REQUIRE(life.ranks.adopt().ok());
+    CHECK(life.ranks.running() == 1);
+    CHECK(life.pid_of(0) == pid);
+    RankStart next = life.start_of(0, {"sleep", "60"});
+    next.launch = 2;
+    const Status refused = life.ranks.start({next}, false);
+    REQUIRE_FALSE(refused.ok());
+    CHECK_THAT(refused.error().message, Catch::Contains("of launch 1 still runs (pid " + std::to_string(pid)));
+    REQUIRE(life.ranks.adopt().ok());  // by the ledger, now
+    CHECK(life.ranks.running() == 1);
+    life.end_all();
+    CHECK(life.ended.size() == 1);
+    CHECK(life.ranks.start({next}, false).ok());
+    life.end_all();
+  }
+  Life life(directory);
+  REQUIRE(life.ranks.adopt().ok());
+  CHECK(life.ranks.running() == 0);
+}

@@ -75,6 +75,20 @@ TEST_CASE("what is contributed again counts once, and of two values the one with
   CHECK(summaries[1].costs == 1);
 }
 
+TEST_CASE("what was contributed under a clock before 1970 is copied like all else") {
+  const TemporaryDirectory directory;
+  CostDatabase database = open_costs(directory.file("a"));
+  CHECK(contribute(database, "eva", "theirs", costs_of(1, 3, {7}), -5).added == 3);
+  const CostParts page = database.parts_after("", 100).value();
+  REQUIRE(page.parts.size() == 1);
+  CHECK(page.parts[0].first_ns == 0);
+  CHECK(page.parts[0].last_ns == 0);
+  CostDatabase other = open_costs(directory.file("b"));
+  CHECK(other.put_parts(page).ok());
+  CHECK(contribute(database, "eva", "theirs", costs_of(4, 4, {7}), 9).added == 1);
+  CHECK(database.parts_after("", 100).value().parts[0].last_ns == 9);
+}
+
 TEST_CASE("a contributor cannot speak in another's name, and has room for so many costs") {
   const DatabasePlace place(Backend::kSqlite);
   CostDatabase database = open_costs(place.name("costs"));
