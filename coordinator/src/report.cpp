@@ -260,6 +260,7 @@ std::optional<api::Gain> document_of(const std::optional<ToldGain>& told) {
 }
 
 api::Ratio document_of(const Ratio& ratio) {
+  if (!ratio.has_interval()) return {ratio.ratio, std::nullopt, std::nullopt};
   return {ratio.ratio, ratio.low, ratio.high};
 }
 

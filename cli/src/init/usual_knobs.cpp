@@ -13,7 +13,6 @@ const Names kSamples{"--per-device-train-batch-size", "--train-micro-batch-size-
                      "--train-batch-size", "--batch-size"};
 const Names kAccumulated{"--gradient-accumulation-steps", "--accumulate-grad-batches", "--grad-accumulation-steps",
                          "--accumulation-steps", "--grad-accum"};
-constexpr std::int64_t kMost = 3;  // doublings either way
 
 // The command's own value is among them: it is what the job begins with.
 std::optional<OwnKnob> microbatch(const Words& options) {
@@ -24,7 +23,8 @@ std::optional<OwnKnob> microbatch(const Words& options) {
   if (!of_microbatch || !microbatches || *of_microbatch < 1 || *microbatches < 1) return std::nullopt;
   OwnKnob knob;
   knob.name = "microbatch";
-  for (std::int64_t power = -kMost; power <= kMost; ++power) {
+  // Larger ones first: what a microbatch takes whatever its size is taken less often.
+  for (const std::int64_t power : {0, 1, 2, 3, -1, -2, -3}) {
     const std::int64_t factor = std::int64_t{1} << std::abs(power);
     const std::int64_t divided = power < 0 ? *of_microbatch : *microbatches;
     if (divided % factor != 0) continue;

@@ -33,17 +33,21 @@ std::string remark_of(const api::JobSummary& job) {
                                     : "");
 }
 
-// "1.15", `behind_ratio`, "1.11 to 1.19".
-std::string ratio_text(const api::Trial& trial, const char* behind_ratio) {
-  const api::Ratio ratio = trial.speedup.value_or(api::Ratio{});
-  return format_fixed(ratio.ratio, 2) + behind_ratio + format_fixed(ratio.low.value_or(1), 2) + " to " +
-         format_fixed(ratio.high.value_or(1), 2) + ")";
+// "1.11 to 1.19"
+std::string interval_text(const api::Ratio& ratio) {
+  if (!ratio.low || !ratio.high) return "too few steps for an interval";
+  return format_fixed(*ratio.low, 2) + " to " + format_fixed(*ratio.high, 2);
+}
+
+// "1.15", `behind_ratio`, "1.11 to 1.19)".
+std::string ratio_text(const api::Ratio& ratio, const char* behind_ratio) {
+  return format_fixed(ratio.ratio, 2) + behind_ratio + interval_text(ratio) + ")";
 }
 
 std::string verdict(const api::Trial& trial) {
   std::string text = trial.state.text();
   if (!trial.reason.empty()) text += ", " + trial.reason;
-  if (trial.measured_ms > 0) text += " (" + ratio_text(trial, "x, ");
+  if (trial.measured_ms > 0) text += " (" + ratio_text(trial.speedup.value_or(api::Ratio{1, 1, 1}), "x, ");
   const std::string message = trial.message.value_or("");
   return message.empty() ? text : text + ": " + message;
 }
@@ -59,9 +63,7 @@ std::string trials_text(const std::vector<std::int64_t>& ids) {
 // As a cell of a table of jobs.
 std::string gain_cell(const api::JobSummary& job) {
   if (!job.gain || job.gain->by == api::GainBy::kTrialNotKept) return "-";
-  const api::Ratio& ratio = *job.gain;
-  return format_fixed(ratio.ratio, 2) + " (" + format_fixed(ratio.low.value_or(1), 2) + " to " +
-         format_fixed(ratio.high.value_or(1), 2) + ")";
+  return ratio_text(*job.gain, " (");
 }
 
 // ", of which the snapshot 90 ms, moving state 40 ms"
@@ -184,8 +186,9 @@ std::string describe(const std::vector<api::Trial>& trials) {
     const double change_ms = trial.switch_ms.value_or(0);
     const bool measured = trial.measured_ms > 0;
     table.add({std::to_string(trial.id), format_ms(trial.predicted_ms), measured ? format_ms(trial.measured_ms) : "-",
-               measured ? ratio_text(trial, " (") : "-", trial.state.text(), printable(trial.reason),
-               change_ms > 0 ? format_ms(change_ms) : "-", printable(plan_text(trial.plan, ""))});
+               measured ? ratio_text(trial.speedup.value_or(api::Ratio{1, 1, 1}), " (") : "-", trial.state.text(),
+               printable(trial.reason), change_ms > 0 ? format_ms(change_ms) : "-",
+               printable(plan_text(trial.plan, ""))});
     const api::SwitchPhases phases = trial.switch_phases_ms.value_or(api::SwitchPhases{});
     if (!is_told(phases)) continue;
     const std::int64_t paid = trial.break_even_steps.value_or(0);

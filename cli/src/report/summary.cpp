@@ -16,7 +16,7 @@ std::string tile(const std::string& name, const std::string& value, const std::s
 }
 
 bool is_sure(const std::optional<api::Ratio>& gain) {
-  return gain && gain->low.value_or(gain->ratio) > 1.0;
+  return gain && gain->low.value_or(0) > 1.0;
 }
 
 // Whether it was measured in turn and the interval excludes "no gain".

@@ -242,6 +242,8 @@ TEST_CASE("where nobody names a knob the usual ones are tried: microbatches of a
   const auto batch = std::ranges::find(job.own_knobs, "microbatch", &OwnKnob::name);
   REQUIRE(batch != job.own_knobs.end());
   REQUIRE(batch->values.size() == 4);
+  const auto is_of = [&](std::size_t at) { return batch->values[at].at("arg:--per_device_train_batch_size"); };
+  CHECK(std::vector{is_of(0), is_of(1), is_of(2), is_of(3)} == std::vector<std::string>{"4", "8", "2", "1"});
   for (const OwnSettings& value : batch->values) {
     CHECK(std::stoi(value.at("arg:--per_device_train_batch_size")) *
               std::stoi(value.at("arg:--gradient_accumulation_steps")) ==

@@ -7,6 +7,7 @@
 #include "base/numbers.hpp"
 #include "tuning/elastic/elastic.hpp"
 #include "tuning/search/search_task.hpp"
+#include "tuning/trial/gains.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -85,9 +86,8 @@ const PricedPlan* Elastic::take_growth(const SearchReply& reply) {
 std::string Elastic::judge_growth(const Measured& now) {
   const Measured& before = known_.before.measured;
   const Ratio gain = compare_apart(before, now, view_.state.noise);
-  const std::string beside = format_ms(now.mean_ms) + " a step beside " + format_ms(before.mean_ms) + " without, " +
-                             format_fixed(gain.ratio, 2) + "x as fast (95 %: " + format_fixed(gain.low, 2) + " to " +
-                             format_fixed(gain.high, 2) + ")";
+  const std::string beside =
+      format_ms(now.mean_ms) + " a step beside " + format_ms(before.mean_ms) + " without, " + words(gain);
   Resize& last = known_.resizes.back();
   if (gain.low <= 1 && !view_.held()) return "it is not surely faster with " + last.joined + ": " + beside;
   out_.note("ranks", "node " + last.joined + " stays with the job: " + beside);

@@ -11,7 +11,6 @@
 namespace trimtab::coordinator {
 namespace {
 
-constexpr double kUnknown = 1e9;
 constexpr double kLeastReach = 1e-9;
 constexpr double kUntoldReach = 1.0;     // of a time's logarithm, when there is one step
 constexpr double kPriorDegrees = 2.0;    // of what blocks scatter by, where none has shown it
@@ -100,7 +99,7 @@ Ratio compare(const Blocks& first, const Blocks& second, const PairNoise& noise)
   const LogCenter a = log_center(first);
   const LogCenter b = log_center(second);
   const double difference = a.mean - b.mean;
-  if (a.degrees <= 0 || b.degrees <= 0) return {std::exp(difference), 0, kUnknown};
+  if (a.degrees <= 0 || b.degrees <= 0) return {std::exp(difference), 0, kUnknownRatio};
   const double within = a.error_squared + b.error_squared;
   const double of_steps = student_t(degrees_of_steps(a, b)) * std::sqrt(within);
   const double of_blocks = reach_of_blocks(Scatter(pair_differences(first, second)), noise, within);
@@ -108,7 +107,7 @@ Ratio compare(const Blocks& first, const Blocks& second, const PairNoise& noise)
 }
 
 Ratio compare_apart(const Measured& first, const Measured& second, const PairNoise& noise) {
-  if (first.mean_ms <= 0 || second.mean_ms <= 0) return {1, 0, kUnknown};
+  if (first.mean_ms <= 0 || second.mean_ms <= 0) return {1, 0, kUnknownRatio};
   const double own = root_of_squares(log_reach(first), log_reach(second));
   const double between = noise.degrees > 0 ? student_t(noise.degrees) * std::sqrt(noise.squares / noise.degrees) : 0;
   return ratio_of(std::log(first.mean_ms / second.mean_ms), std::max(own, between));

@@ -25,10 +25,15 @@ struct Measured {
   [[nodiscard]] double sigma_ms() const { return (high_ms - low_ms) / 3.92; }
 };
 
+inline constexpr double kUnknownRatio = 1e9;
+
 struct Ratio {
   double ratio = 1.0;  // time of the first over time of the second: above 1, the second is faster
   double low = 1.0;    // 95 %
   double high = 1.0;
+
+  // One step a side says nothing of how sure the ratio is.
+  [[nodiscard]] bool has_interval() const { return high < kUnknownRatio; }
 };
 
 // One plan's steps; their interval is as wide as blocks scatter, too. `noise` is what the job has shown up to then,
@@ -36,7 +41,7 @@ struct Ratio {
 [[nodiscard]] Measured summarize(const Blocks& blocks, const PairNoise& noise);
 
 // As for summarize(). REQUIRES: at least one step in each. With fewer than two steps on a side the interval is
-// [0, 1e9].
+// [0, kUnknownRatio].
 [[nodiscard]] Ratio compare(const Blocks& first, const Blocks& second, const PairNoise& noise);
 
 // Two plans measured one after the other, not in turn: what passed between them is in the interval only as far as the

@@ -91,8 +91,10 @@ std::optional<ToldGain> told_gain(const TuningState& state) {
 }
 
 std::string words(const Ratio& ratio) {
-  return format_fixed(ratio.ratio, 2) + "x as fast (95 %: " + format_fixed(ratio.low, 2) + " to " +
-         format_fixed(ratio.high, 2) + ")";
+  const std::string interval = ratio.has_interval()
+                                   ? "95 %: " + format_fixed(ratio.low, 2) + " to " + format_fixed(ratio.high, 2)
+                                   : "too few steps for an interval";
+  return format_fixed(ratio.ratio, 2) + "x as fast (" + interval + ")";
 }
 
 std::string words(const ToldGain& gain) {
