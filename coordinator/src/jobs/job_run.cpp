@@ -200,25 +200,25 @@ void JobRun::number_later(const Command& command, const std::string& why) {
   unnumbered_ = std::move(unnumbered);
 }
 
-void JobRun::take(std::vector<Action> actions) {
-  audit(actions);
-  for (Action& action : actions) actions_.push_back(std::move(action));
-  if (tuning_.take_transition()) unstored_.state_changed = true;
+void JobRun::take(Outcome told) {
+  audit(told);
+  std::ranges::move(told.actions, std::back_inserter(actions_));
+  if (told.changed) unstored_.state_changed = true;
   if (std::exchange(timed_step_, state().step) != state().step) step_times_.observe(state().step_ms / 1e3);
-  for (Note& note : tuning_.take_notes()) {
+  for (Note& note : told.notes) {
     spdlog::info("job {}: {}: {}", name(), note.kind, note.text);
     unstored_.notes.push_back(std::move(note));
   }
-  for (Trial& trial : tuning_.take_changed_trials()) unstored_.trials.push_back(std::move(trial));
-  for (const MeasuredStep& step : tuning_.take_steps()) unstored_.steps.push_back(step);
+  std::ranges::move(told.changed_trials, std::back_inserter(unstored_.trials));
+  std::ranges::move(told.steps, std::back_inserter(unstored_.steps));
 }
 
 // The log has an action before it is carried out: both are of one transaction.
-void JobRun::audit(const std::vector<Action>& actions) {
-  for (const Decision& decision : tuning_.take_decisions()) {
+void JobRun::audit(const Outcome& told) {
+  for (const Decision& decision : told.decisions) {
     unstored_.audit.push_back({kCoordinatorActor, decision.what, name(), run_, decision.why, state().tenant});
   }
-  for (const Action& action : actions) {
+  for (const Action& action : told.actions) {
     const std::string what = audited(action);
     if (!what.empty())
       unstored_.audit.push_back({kCoordinatorActor, what, name(), run_, state().purpose(), state().tenant});

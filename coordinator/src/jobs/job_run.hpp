@@ -81,8 +81,8 @@ class JobRun {
   [[nodiscard]] std::vector<Cost> known_costs() const;
 
  private:
-  void take(std::vector<Action> actions);
-  void audit(const std::vector<Action>& actions);
+  void take(Outcome told);
+  void audit(const Outcome& told);
   void drain();
   [[nodiscard]] bool store();
   [[nodiscard]] bool is_outstanding(const std::string& tag) const;

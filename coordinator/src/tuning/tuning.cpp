@@ -6,14 +6,14 @@ namespace trimtab::coordinator {
 
 Tuning::Tuning(TuningState state) : m_(std::move(state)) {}
 
-std::vector<Action> Tuning::begin(Moment now) {
+Outcome Tuning::begin(Moment now) {
   m_.now = now;
   m_.state.begun_wall_ns = now.wall.count();
   enter(Phase::kWaiting);
-  return acted();
+  return outcome();
 }
 
-std::vector<Action> Tuning::resume(Moment now) {
+Outcome Tuning::resume(Moment now) {
   m_.now = now;
   m_.lost_at = now.monotonic;
   launch_.live();
@@ -28,10 +28,10 @@ std::vector<Action> Tuning::resume(Moment now) {
   if (m_.state.phase == Phase::kSearching) m_.request_search();
   const bool profiles = m_.state.phase == Phase::kProfiling;
   if (profiles && !m_.state.is_outstanding(CommandKind::kBenchmark)) follow({Next::kProfile});
-  return acted();
+  return outcome();
 }
 
-std::vector<Action> Tuning::handle(const Event& event, Moment now) {
+Outcome Tuning::handle(const Event& event, Moment now) {
   m_.now = now;
   if (is_final(m_.state.phase)) return {};
   const auto hear = [this](const auto& one) -> Next {
@@ -44,12 +44,12 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
     }
   };
   follow(m_.state.watched ? watching_.handle(event) : std::visit(hear, event));
-  return acted();
+  return outcome();
 }
 
-std::vector<Action> Tuning::acted() {
+Outcome Tuning::outcome() {
   check_invariants();
-  return std::exchange(m_.out.actions, {});
+  return std::exchange(m_.out, {});
 }
 
 void Tuning::follow(Next next) {

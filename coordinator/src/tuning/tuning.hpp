@@ -3,10 +3,10 @@
 // The loop for one job, as a pure state machine: measure, remember, predict, trial, correct, again. Events with their
 // moments go in, actions come out; no sockets, files, clocks or threads.
 //
-// Who drives it: feed an event; when take_transition() is true, persist state() (with take_notes() and take_steps()) in
-// one transaction; only then carry the actions out. A machine that is built from a persisted state and resume()d goes
-// on: the interrupted trial has failed ("coordinator restarted"), ranks are brought back to the incumbent, tuning
-// continues.
+// Who drives it: feed an event; when its outcome has changed the state, persist state() (with the outcome's notes,
+// decisions, steps and trials) in one transaction; only then carry the actions out. A machine that is built from a
+// persisted state and resume()d goes on: the interrupted trial has failed ("coordinator restarted"), ranks are brought
+// back to the incumbent, tuning continues.
 //
 // It alone moves phases. Each concern has a part, which owns what it keeps, reads the rest through a View and tells
 // what it wants in an Outcome. Parts that steer ranks tell besides what the machine is to go on with (Next).
@@ -35,10 +35,10 @@ class Tuning {
   explicit Tuning(TuningState state);
 
   // A new job.
-  [[nodiscard]] std::vector<Action> begin(Moment now);
+  [[nodiscard]] Outcome begin(Moment now);
   // A job that an earlier coordinator left. Its nodes count as lost until each comes back.
-  [[nodiscard]] std::vector<Action> resume(Moment now);
-  [[nodiscard]] std::vector<Action> handle(const Event& event, Moment now);
+  [[nodiscard]] Outcome resume(Moment now);
+  [[nodiscard]] Outcome handle(const Event& event, Moment now);
 
   [[nodiscard]] const TuningState& state() const { return m_.state; }
   [[nodiscard]] Progress progress() const;
@@ -60,13 +60,6 @@ class Tuning {
 
   // By which what is over is made small. Nothing is handled any more.
   void change_what_is_over(const std::function<void(TuningState&)>& change) { change(m_.state); }
-
-  [[nodiscard]] bool take_transition() { return std::exchange(m_.out.changed, false); }
-  [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(m_.out.notes, {}); }
-  [[nodiscard]] std::vector<MeasuredStep> take_steps() { return std::exchange(m_.out.steps, {}); }
-  // Trials besides the latest whose rows in the database are not right any more.
-  [[nodiscard]] std::vector<Trial> take_changed_trials() { return m_.trials.take_changed(); }
-  [[nodiscard]] std::vector<Decision> take_decisions() { return std::exchange(m_.out.decisions, {}); }
 
   // Of a watched job.
   [[nodiscard]] const Watching& watching() const { return watching_; }
@@ -94,8 +87,8 @@ class Tuning {
   // All that is left to do, until nothing is.
   void follow(Next next);
   [[nodiscard]] Next carry_out(const Next& next);
-  // What is left to be carried out after an event.
-  [[nodiscard]] std::vector<Action> acted();
+  // What an event, now that it is handled, has come to.
+  [[nodiscard]] Outcome outcome();
 
   // phases.cpp
   void enter(Phase phase);

@@ -87,12 +87,11 @@ TEST_CASE("a job on mixed hardware is searched with the speed that benchmarks me
   place(tuning);
   CHECK(tuning.state().hardware.unprobed_nodes == std::vector<std::string>{"n1"});
   REQUIRE(tuning.state().phase == Phase::kProfiling);
-  (void)tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
+  const Outcome told = tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
   CHECK(tuning.state().phase == Phase::kSearching);
   CHECK(tuning.state().hardware.unprobed_nodes.empty());
   CHECK(tuning.search_task().slow_devices == std::map<std::int32_t, double>{{1, 0.4}});
-  const auto notes = tuning.take_notes();
-  CHECK(std::ranges::any_of(notes, [](const Note& one) {
+  CHECK(std::ranges::any_of(told.notes, [](const Note& one) {
     return one.text ==
            "node n1, which is of other hardware, computes the model's operators at 40.0 % of the others' speed";
   }));

@@ -62,9 +62,7 @@ struct ProfilingJob {
     feed(CommandFinished{"describe", true, "", to_json(test::near_model())});
   }
   [[nodiscard]] Moment now() const { return {clock.monotonic(), clock.wall()}; }
-  void take(std::vector<Action> more) {
-    for (Action& action : more) actions.push_back(std::move(action));
-  }
+  void take(const Outcome& told) { std::ranges::copy(told.actions, std::back_inserter(actions)); }
   void feed(const Event& event) { take(tuning.handle(event, now())); }
   template <typename Wanted>
   [[nodiscard]] std::vector<Wanted> take_all() {
