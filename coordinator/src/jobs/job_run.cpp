@@ -133,11 +133,8 @@ void JobRun::tick() {
   hold_devices();
   if (!storage_failure_.empty()) return;  // what follows would only wait
   if (active()) {
-    std::set<std::string> thrown = services_.members.kill_switches();
-    std::string site = beyond_site(node_count(state().nodes));
-    if (thrown != tuning_.kill_switches() || site != tuning_.beyond_site()) {
-      feed(KillSwitches{std::move(thrown), std::move(site)});
-    }
+    KillSwitches thrown{services_.members.kill_switches(), beyond_site(node_count(state().nodes))};
+    if (thrown != tuning_.kill_switches()) feed(std::move(thrown));
   }
   number_late();
   send_late();

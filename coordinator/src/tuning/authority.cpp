@@ -9,9 +9,9 @@ namespace trimtab::coordinator {
 std::string View::held_by() const {
   if (state.watched) return "";  // nobody steers it
   if (state.frozen) return "frozen";
-  if (!beyond_site.empty()) return beyond_site;
+  if (!thrown.site.empty()) return thrown.site;
   for (const NodeShare& share : state.nodes) {
-    if (kill_switches.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
+    if (thrown.nodes.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
   }
   return "";
 }
@@ -28,8 +28,7 @@ bool View::may_retune() const {
 
 Next Tuning::on(const KillSwitches& thrown) {
   const std::string before = m_.view.held_by();
-  m_.kill_switches = thrown.nodes;
-  m_.beyond_site = thrown.site;
+  m_.thrown = thrown;
   const std::string now = m_.view.held_by();
   if (before == now) return {};
   if (now.empty()) return release();

@@ -39,8 +39,10 @@ Outcome Tuning::handle(const Event& event, Moment now) {
     constexpr bool of_watched = std::is_same_v<One, RankWatched> || std::is_same_v<One, RunReplaced>;
     if constexpr (of_watched) {
       return {};
-    } else {
+    } else if constexpr (requires { on(one); }) {
       return on(one);
+    } else {
+      return retuning_.handle(one);
     }
   };
   follow(m_.state.watched ? watching_.handle(event) : std::visit(hear, event));
@@ -127,7 +129,7 @@ Next Tuning::on(const Tick&) {
   }
   if (state.doing == Doing::kHalted) return {};
   if (!m_.lost.empty()) {
-    if (const auto next = end_without_lost()) return *next;
+    if (const auto next = launch_.end_without_lost()) return *next;
     if (!state.ends()) return m_.elastic.tick_lost(m_.lost_at);
   }
   if (m_.activity.get<PlanChange>() != nullptr) return changes_.tick();

@@ -14,7 +14,6 @@
 // authority.cpp, invariants.cpp.
 
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,8 +66,7 @@ class Tuning {
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
   [[nodiscard]] std::string held_by() const { return m_.view.held_by(); }
   [[nodiscard]] const std::string& log_of_rank_0() const { return launch_.log_of_rank_0(); }
-  [[nodiscard]] const std::set<std::string>& kill_switches() const { return m_.kill_switches; }
-  [[nodiscard]] const std::string& beyond_site() const { return m_.beyond_site; }
+  [[nodiscard]] const KillSwitches& kill_switches() const { return m_.thrown; }
 
  private:
   // tuning.cpp
@@ -76,8 +74,6 @@ class Tuning {
   [[nodiscard]] Next on(const CommandFinished&);
   [[nodiscard]] Next on(const CommandMoved&);
   [[nodiscard]] Next on(const SearchFinished&);
-  [[nodiscard]] Next on(const HardwareProbed& probed) { return retuning_.handle(probed); }
-  [[nodiscard]] Next on(const DoubtfulListed& listed) { return retuning_.handle(listed); }
   [[nodiscard]] Next on(const FromRank&);
   [[nodiscard]] Next on(const NodeLost&);
   [[nodiscard]] Next on(const NodeBack&);
@@ -119,7 +115,6 @@ class Tuning {
   [[nodiscard]] Next fail(const std::string& why);
   [[nodiscard]] Next user_stop();
   [[nodiscard]] Next end_preparation(AfterKill after);
-  [[nodiscard]] std::optional<Next> end_without_lost();
 
   // invariants.cpp
   void check_invariants() const;

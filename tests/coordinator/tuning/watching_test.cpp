@@ -258,7 +258,7 @@ TEST_CASE("orders, searches and kill switches change nothing of a watched job", 
   one.feed(SearchFinished{1, {}});
   one.feed(NodesReady{{{"n0", 0, 2}}, ClusterText("{}"), "other"});
   one.feed(KillSwitches{{"n0"}});
-  CHECK(one.tuning->kill_switches() == std::set<std::string>{"n0"});
+  CHECK(one.tuning->kill_switches() == KillSwitches{{"n0"}});
   CHECK(one.tuning->held_by().empty());
   CHECK(to_json(one.state()) == before);
 }

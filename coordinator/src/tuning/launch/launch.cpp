@@ -111,6 +111,23 @@ Next Launch::kill_reachable(AfterKill after, KillReach reach) {
   return {m_.state.is_outstanding(CommandKind::kKill) ? Next::kNothing : Next::kRanksKilled};
 }
 
+std::optional<Next> Launch::end_without_lost() {
+  TuningState& state = m_.state;
+  const bool is_last = state.ends() || state.phase == Phase::kStopping || state.phase == Phase::kUntuned;
+  if (!is_last || m_.now.monotonic - m_.lost_at <= state.job.trials.deadline) return std::nullopt;
+  const bool waits = state.doing != Doing::kKilling || std::ranges::any_of(state.outstanding, [this](const auto& one) {
+                       return m_.lost.contains(one.node);
+                     });
+  if (!waits) return std::nullopt;
+  m_.out.note("warning",
+              "a node did not come back within the deadline: the job ends without, and what runs there is ended "
+              "when it comes back");
+  if (state.stop_asked) return kill_reachable(AfterKill::kStop);
+  if (state.ends()) return kill_reachable(AfterKill::kFail);
+  state.loss_note = "not compared: a node was lost for good at the job's end";
+  return kill_reachable(AfterKill::kFinish);
+}
+
 void Launch::runs() {
   m_.activity.become(Doing::kNothing);
   // All ranks have told of a step: the launches are done, also where an agent could not say so yet.

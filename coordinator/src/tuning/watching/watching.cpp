@@ -77,7 +77,7 @@ bool Watching::is_held_elsewhere(const RankWatched& rank) const {
 }
 
 Next Watching::handle(const Event& event) {
-  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.kill_switches = switches->nodes;
+  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.thrown = *switches;
   if (std::holds_alternative<Tick>(event)) return tick();
   if (const auto* const rank = std::get_if<RankWatched>(&event)) return handle(*rank);
   if (const auto* const told = std::get_if<FromRank>(&event)) return handle(*told);
