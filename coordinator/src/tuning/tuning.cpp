@@ -41,6 +41,8 @@ Outcome Tuning::handle(const Event& event, Moment now) {
       return {};
     } else if constexpr (requires { on(one); }) {
       return on(one);
+    } else if constexpr (requires { authority_.handle(one); }) {
+      return authority_.handle(one);
     } else {
       return retuning_.handle(one);
     }
@@ -307,19 +309,18 @@ Next Tuning::on(const NodesOffered& offered) {
 }
 
 Next Tuning::on(Order order) {
-  TuningState& state = m_.state;
   switch (order) {
     case Order::kApprove:
-      return state.doing == Doing::kAwaitingApproval && !m_.view.held() && m_.lost.empty() ? trying_.approved()
-                                                                                           : Next{};
+      return m_.state.doing == Doing::kAwaitingApproval && !m_.view.held() && m_.lost.empty() ? trying_.approved()
+                                                                                              : Next{};
     case Order::kFreeze:
-      return std::exchange(state.frozen, true) ? Next{} : hold(FailureReason::kFrozen);
+      return authority_.freeze();
     case Order::kUnfreeze:
-      return std::exchange(state.frozen, false) ? release() : Next{};
+      return authority_.unfreeze();
     case Order::kStop:
       return user_stop();
     case Order::kOwnPlan:
-      return keep_own_plan();
+      return authority_.keep_own_plan();
     case Order::kResume:
       return launch_.resume_halted() ? launch_incumbent() : Next{};
   }

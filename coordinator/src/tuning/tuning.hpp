@@ -11,13 +11,14 @@
 // It alone moves phases. Each concern has a part, which owns what it keeps, reads the rest through a View and tells
 // what it wants in an Outcome. Parts that steer ranks tell besides what the machine is to go on with (Next).
 // Single-threaded. Sources: tuning.cpp (events), phases.cpp (preparation, and where phases go on), ending.cpp,
-// authority.cpp, invariants.cpp.
+// invariants.cpp.
 
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tuning/authority.hpp"
 #include "tuning/change/plan_changes.hpp"
 #include "tuning/elastic/resizing.hpp"
 #include "tuning/event.hpp"
@@ -98,12 +99,6 @@ class Tuning {
   [[nodiscard]] Next settled();
   [[nodiscard]] Next launch_incumbent();
 
-  // authority.cpp
-  [[nodiscard]] Next on(const KillSwitches&);
-  [[nodiscard]] Next hold(const Reason& reason);
-  [[nodiscard]] Next keep_own_plan();
-  [[nodiscard]] Next release();
-
   // ending.cpp
   [[nodiscard]] Next finish_trials(const std::string& why, bool searched);
   [[nodiscard]] Next end_tuning();
@@ -124,6 +119,7 @@ class Tuning {
   PlanChanges changes_{m_, launch_};
   Trying trying_{m_, changes_};
   Retuning retuning_{m_, launch_, trying_};
+  Authority authority_{m_, trying_, retuning_};
   Resizing resizing_{m_, launch_};
   Watching watching_{m_};
 };
