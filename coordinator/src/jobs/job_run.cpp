@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <iterator>
-#include <type_traits>
 #include <utility>
 
 #include "agents/hardware_probing.hpp"
 #include "agents/wire_commands.hpp"
 #include "api/live_ranks.hpp"
 #include "base/check.hpp"
-#include "costs/nccl_tables.hpp"
 #include "jobs/cost_needs.hpp"
 #include "jobs/held_memory.hpp"
 #include "jobs/search_worker.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
-#include "wire/agent.pb.h"
 
 namespace trimtab::coordinator {
 namespace {
@@ -58,6 +55,7 @@ JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, c
       services_(services),
       tuning_(std::move(state)),
       facts_(services.costs, tuning_.state()),
+      commands_(run, tuning_.state(), services, [this](CommandFinished failed) { feed(std::move(failed)); }),
       timelines_json_(std::move(documents.timelines_json)),
       card_(name(), tuning_.state().world_size(), std::move(documents.card_json)),
       timed_step_(tuning_.state().step),
@@ -100,8 +98,8 @@ void JobRun::shelve() {
 }
 
 bool JobRun::may_be_shelved() const {
-  const bool waits = !unstored_.empty() || !actions_.empty() || !events_.empty() || !meeting_later_.empty() ||
-                     !numbered_later_.empty() || probing_.has_value();
+  const bool waits =
+      !unstored_.empty() || !actions_.empty() || !events_.empty() || commands_.wait() || probing_.has_value();
   return !active() && !shelved_ && !waits && report_complete();
 }
 
@@ -109,13 +107,9 @@ void JobRun::feed(Event event) {
   if (shelved_) return;
   // An answer to a command that is over would wait for nothing, and it may be large.
   const auto* done = std::get_if<CommandFinished>(&event);
-  if (done != nullptr && !is_outstanding(done->tag)) return;
+  if (done != nullptr && !state().is_outstanding(done->tag)) return;
   if (!events_.push(std::move(event))) ++services_.counters.steps_dropped;
   if (storage_failure_.empty()) drain();
-}
-
-bool JobRun::is_outstanding(const std::string& tag) const {
-  return std::ranges::any_of(state().outstanding, [&](const auto& one) { return one.tag.text == tag; });
 }
 
 Status JobRun::obey(Order order, AuditEntry entry) {
@@ -136,14 +130,9 @@ void JobRun::tick() {
     KillSwitches thrown{services_.members.kill_switches(), beyond_site(node_count(state().nodes))};
     if (thrown != tuning_.kill_switches()) feed(std::move(thrown));
   }
-  number_late();
-  send_late();
+  commands_.send_late();
   if (active()) feed(Tick{});
-  if (!meeting_later_.empty() && meeting_place("")) {
-    for (const Action& waiting : std::exchange(meeting_later_, {})) {
-      std::visit([this](const auto& one) { carry_out(one); }, waiting);
-    }
-  }
+  commands_.send_to_meet();
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting && !state().watched) place();
@@ -160,41 +149,6 @@ void JobRun::keep_card() {
   if (!card) return;
   const Status stored = services_.store.save_card(run_, *card);
   if (!stored.ok()) spdlog::warn("job {}: cannot store its card: {}", name(), stored.error().message);
-}
-
-// What the job waits for no more is left; kills are always sent. Where the disk still has no room for the first, it has
-// none for the others, which are not tried.
-void JobRun::number_late() {
-  std::vector<Action> waiting = std::exchange(numbered_later_, {});
-  for (Action& action : waiting) {
-    if (!numbered_later_.empty()) {
-      numbered_later_.push_back(std::move(action));
-      continue;
-    }
-    std::visit(
-        [this](const auto& one) {
-          using Command = std::decay_t<decltype(one)>;
-          if constexpr (requires { one.tag; }) {
-            if (is_outstanding(one.tag) || std::is_same_v<Command, KillOn>) carry_out(one);
-          }
-        },
-        action);
-  }
-}
-
-// The command waits for its id, once, however often it is asked for; it is said once in a row.
-template <typename Command>
-void JobRun::number_later(const Command& command, const std::string& why) {
-  const bool waits = std::ranges::any_of(numbered_later_, [&](const Action& one) {
-    const auto* const other = std::get_if<Command>(&one);
-    return other != nullptr && other->tag == command.tag && other->node == command.node;
-  });
-  if (waits) return;
-  numbered_later_.push_back(command);
-  std::string unnumbered = command.tag + "/" + command.node;
-  if (unnumbered == unnumbered_) return;
-  spdlog::error("job {}: no id for command {} yet: {}", name(), command.tag, why);
-  unnumbered_ = std::move(unnumbered);
 }
 
 void JobRun::take(Outcome told) {
@@ -229,7 +183,15 @@ void JobRun::drain() {
     if (!actions_.empty()) {
       const Action action = std::move(actions_.front());
       actions_.pop_front();
-      std::visit([this](const auto& one) { carry_out(one); }, action);
+      std::visit(
+          [&](const auto& one) {
+            if constexpr (requires { carry_out(one); }) {
+              carry_out(one);
+            } else {
+              commands_.send(action);
+            }
+          },
+          action);
     } else if (!events_.empty()) {
       take(tuning_.handle(events_.pop(), now()));
     } else {
@@ -353,78 +315,6 @@ std::vector<Cost> JobRun::costs_of(const std::string& fingerprint) const {
 
 void JobRun::carry_out(const RememberCalibration& action) {
   facts_.remember_calibration(action.json, 2 * values_.disturbed > values_.all);
-}
-
-std::optional<std::string> JobRun::meeting_place(const std::string& name) const {
-  return rendezvous(std::to_string(run_) + "-" + name, state().nodes, services_.members,
-                    services_.settings.rendezvous_ports);
-}
-
-template <typename Command>
-void JobRun::send_command(const Command& action) {
-  std::optional<std::string> meeting = std::string();
-  if constexpr (requires { action.rendezvous; }) {
-    meeting = meeting_place(action.rendezvous);
-    if (!meeting) {
-      spdlog::info("job {}: command {} for node {} waits for the node of rank 0, where ranks meet", name(), action.tag,
-                   action.node);
-      return meeting_later_.push_back(action);
-    }
-  }
-  if constexpr (std::is_same_v<Command, KillOn>) {  // nothing is begun behind it
-    meeting_later_.clear();
-    std::erase_if(numbered_later_, [](const Action& one) { return !std::holds_alternative<KillOn>(one); });
-    std::erase_if(unsent_, [&](const Unsent& one) { return one.node == action.node; });
-  }
-  // What runs there is ended in any case; nothing is begun.
-  const Member* member = services_.members.by_node(action.node);
-  if (!std::is_same_v<Command, KillOn> && member != nullptr && !member->serves(state().tenant)) {
-    return spdlog::warn("job {}: command {} waits: node {} does not serve its tenant", name(), action.tag, action.node);
-  }
-  auto id = services_.store.command_id(run_, action.tag, action.node);
-  if (!id.ok()) return number_later(action, id.error().message);
-  Result<std::string> table = std::string();
-  if constexpr (std::is_same_v<Command, LaunchOn>) {
-    table = nccl_table_of_launch(services_.nccl_table_directory, run_, action.launch, [this] {
-      return services_.costs.costs(state().fingerprint, {CostKind::kCollective});
-    });
-  }
-  if (!table.ok()) {
-    // The deadline of the launch is the backstop.
-    spdlog::error("job {}: command {} is not sent: {}", name(), action.tag, table.error().message);
-    return;
-  }
-  // A target's plan is written by every node, and `describe` ran on one.
-  Job job = state().running_job();
-  if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
-  const CommandContext context{*id, name(), to_json(job), *meeting, std::move(table).value()};
-  send_or_keep({action, action.tag, action.node}, command(action, context));
-}
-
-// What the job waits for no more is left.
-void JobRun::send_late() {
-  std::vector<Unsent> waiting = std::exchange(unsent_, {});
-  for (Unsent& one : waiting) {
-    if (!active() || !is_outstanding(one.tag)) continue;
-    if (!has_room(one.node, one.bytes)) {
-      unsent_.push_back(std::move(one));
-      continue;
-    }
-    std::visit([this](const auto& action) { carry_out(action); }, one.action);
-  }
-}
-
-template <typename ToAgents>
-void JobRun::carry_out(const ToAgents& action) {
-  if constexpr (requires { action.tag; }) {
-    send_command(action);
-  } else {
-    for (const NodeShare& share : state().nodes) {
-      if (tell(share.node, message(action, name()))) continue;
-      spdlog::info("job {}: node {} is away, or much waits for it, and it does not hear of a plan change", name(),
-                   share.node);
-    }
-  }
 }
 
 void JobRun::carry_out(const CountCosts&) {

@@ -19,6 +19,7 @@
 #include "jobs/job_facts.hpp"
 #include "jobs/measured_timelines.hpp"
 #include "jobs/near_hardware.hpp"
+#include "jobs/node_commands.hpp"
 #include "net/metric_text.hpp"
 #include "state_store.hpp"
 #include "tuning/trial/gains.hpp"
@@ -85,7 +86,6 @@ class JobRun {
   void audit(const Outcome& told);
   void drain();
   [[nodiscard]] bool store();
-  [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   [[nodiscard]] bool may_be_shelved() const;
   void place();
   // What it asks for, with so many nodes, and the site does not allow.
@@ -105,11 +105,7 @@ class JobRun {
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
 
-  // Of what goes to agents: a command, which has an id and an answer, or a message.
-  template <typename ToAgents>
-  void carry_out(const ToAgents& action);
-  template <typename Command>
-  void send_command(const Command& action);
+  // Of what does not go to agents.
   void carry_out(const CountCosts& action);
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
@@ -117,25 +113,9 @@ class JobRun {
   void carry_out(const RememberCalibration& action);
   void carry_out(const RememberProbes& action) { facts_.remember_probes(action.json); }
   void carry_out(const RememberFailure& action) { facts_.remember_failure(action.plan_hash, action.reason.text()); }
-  template <typename Command>
-  void number_later(const Command& command, const std::string& why);
-  void number_late();
-  // In job_run_sending.cpp: what of it goes to a node now.
-  [[nodiscard]] std::size_t largest_message() const;
-  [[nodiscard]] bool has_room(const std::string& node, std::size_t bytes) const;
-  struct Unsent {
-    Action action;
-    std::string tag;
-    std::string node;
-    std::size_t bytes = 0;  // of its message
-  };
-  void send_or_keep(Unsent command, const wire::ToAgent& to);
-  [[nodiscard]] bool tell(const std::string& node, const wire::ToAgent& to) const;
-  void send_late();
   void tick_probing();
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
-  [[nodiscard]] std::optional<std::string> meeting_place(const std::string& name) const;
 
   struct Probing {
     ProbeHardware asked;
@@ -147,15 +127,12 @@ class JobRun {
   const JobNeeds& services_;
   Tuning tuning_;
   JobFacts facts_;
+  NodeCommands commands_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
   JobCard card_;
   MeasuredValues values_;  // since this process has known the job
   EventQueue events_;
-  std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
-  std::string unnumbered_;              // the last of them that was told of
-  std::vector<Action> numbered_later_;  // commands, until the disk has room for their ids
-  std::vector<Unsent> unsent_;          // commands, until less waits for their nodes
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;

@@ -42,6 +42,10 @@ const std::string* LaunchState::hash_of(std::uint64_t epoch) const {
   return found == epoch_hashes.end() ? nullptr : &found->second;
 }
 
+bool LaunchState::is_outstanding(const std::string& tag) const {
+  return std::ranges::any_of(outstanding, [&](const OutstandingCommand& one) { return one.tag.text == tag; });
+}
+
 bool LaunchState::is_outstanding(CommandKind kind) const {
   return std::ranges::any_of(outstanding, [kind](const OutstandingCommand& one) { return one.kind == kind; });
 }
