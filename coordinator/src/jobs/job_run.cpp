@@ -10,7 +10,6 @@
 #include "agents/wire_commands.hpp"
 #include "api/live_ranks.hpp"
 #include "base/check.hpp"
-#include "jobs/cost_needs.hpp"
 #include "jobs/held_memory.hpp"
 #include "jobs/search_worker.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
@@ -23,19 +22,6 @@ constexpr double kProbingShare = 0.7;
 constexpr Nanoseconds kCalmPatience = std::chrono::minutes(10);
 // People's orders that wait for the disk at a time.
 constexpr std::size_t kMostOrders = 100;
-// All but kernels and ranges, which are many in a long job and price no plan.
-std::vector<CostKind> priced_kinds() {
-  std::vector<CostKind> kinds;
-  for (int i = 0; i < static_cast<int>(CostKind::kRange); ++i) kinds.push_back(static_cast<CostKind>(i));
-  return kinds;
-}
-
-// Empty where the cluster has no such node.
-std::string fingerprint_of(const Cluster& cluster, const std::string& node) {
-  const auto found = std::ranges::find(cluster.nodes, node, &Node::name);
-  return found == cluster.nodes.end() ? "" : found->fingerprint;
-}
-
 // Of which adopted plan a job's timelines are; empty = there are none.
 std::string adopted_in(const std::string& timelines_json) {
   const auto timelines = api::parse<api::Timelines>(timelines_json);
@@ -55,6 +41,7 @@ JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, c
       services_(services),
       tuning_(std::move(state)),
       facts_(services.costs, tuning_.state()),
+      costs_(tuning_.state(), facts_, services),
       commands_(run, tuning_.state(), services, [this](CommandFinished failed) { feed(std::move(failed)); }),
       timelines_json_(std::move(documents.timelines_json)),
       card_(name(), tuning_.state().world_size(), std::move(documents.card_json)),
@@ -136,7 +123,7 @@ void JobRun::tick() {
   tick_probing();
   offer_nodes();
   if (state().phase == Phase::kWaiting && !state().watched) place();
-  remember_costs();
+  costs_.remember();
   const bool settled = !active() || state().phase == Phase::kTraining;
   if (settled && priced_ != state().incumbent.hash && !state().initial.empty()) price_plans();
   keep_card();
@@ -246,112 +233,18 @@ void JobRun::load_facts(const std::string& hardware) {
 }
 
 void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
-  if (!active || state().phase != Phase::kProfiling) return;
-  benchmark_told_ = true;
-  // The hardware's own, under which the next run of the job looks for it.
-  const Cluster* const of_job = state().cluster.said();
-  const std::string hardware = of_job != nullptr ? fingerprint_of(*of_job, node) : "";
-  if (!hardware.empty() && facts_.fingerprint_on(hardware) != fingerprint) {
-    spdlog::info("job {}: costs of node {} belong to fingerprint {}", name(), node, fingerprint);
-    const Status stored = facts_.remember_fingerprint(hardware, fingerprint);
-    if (!stored.ok()) spdlog::warn("{}", stored.error().message);
-  }
-  const bool is_others = !hardware.empty() && hardware != costs_hardware(*of_job);
-  if (is_others || fingerprint == state().fingerprint) return;
+  if (!active || state().phase != Phase::kProfiling || !costs_.stored(node, fingerprint)) return;
   tuning_.set_fingerprint(fingerprint);
   if (state().calibration_json.empty()) tuning_.set_calibration(facts_.factors_of_others());
-}
-
-std::vector<Cost> JobRun::known_costs() const {
-  std::vector<Cost> costs = costs_of(state().fingerprint);
-  const NearState& near = state().profiling.near;
-  const Cluster* const cluster = state().cluster.said();
-  if (near.findings.empty() || cluster == nullptr || near.hardware != costs_hardware(*cluster)) return costs;
-  const auto there = read_near(services_.costs, near.found);
-  if (there) std::ranges::move(tuner::take_over(there->hardware, near.findings), std::back_inserter(costs));
-  return costs;
-}
-
-// As its agents name it, with what the job adds.
-std::optional<Fingerprint> JobRun::own_fingerprint(const Cluster& cluster) const {
-  const Member* const member = services_.members.by_node(cluster.nodes.front().name);
-  if (member == nullptr) return std::nullopt;
-  auto node = parse_fingerprint(member->fingerprint_json, "node " + member->node);
-  if (!node.ok()) return std::nullopt;
-  return fingerprint_of_job(std::move(node).value(), state().job.environment, state().job.software);
-}
-
-// Of a job whose nodes are all of one hardware.
-std::optional<NearCosts> JobRun::near_costs(const Model& model, const Cluster& cluster, bool launches) const {
-  if (!state().job.near_costs || !other_fingerprints(cluster).empty()) return std::nullopt;
-  const NearState& near = state().profiling.near;
-  if (!near.found.fingerprint.empty()) return read_near(services_.costs, near.found);
-  const auto own = own_fingerprint(cluster);
-  return own ? find_near(services_.costs, *own, model, cluster, state().job.knobs, launches) : std::nullopt;
-}
-
-// Of GPUs. A benchmark that was asked for launches and told none is not asked again.
-bool JobRun::asks_for_launches(const Cluster& cluster) const {
-  const auto own = own_fingerprint(cluster);
-  return own && is_gpu(*own) && !facts_.are_launches_untold();
-}
-
-// What is taken over is not in the database: that is told for people who look there.
-void JobRun::remember_costs() {
-  const std::int32_t untold = state().profiling.launches_untold;
-  if (std::exchange(told_untold_, untold) < untold && benchmark_told_) facts_.remember_launches_untold(untold);
-  const NearState& near = state().profiling.near;
-  if (near.taken_over == 0 || std::exchange(told_near_, near.taken_over) == near.taken_over) return;
-  const Status stored = services_.costs.put_fact(state().fingerprint, kTakenOverFact, fact_of(near));
-  if (!stored.ok()) spdlog::warn("job {}: cannot remember what was taken over: {}", name(), stored.error().message);
-}
-
-std::vector<Cost> JobRun::costs_of(const std::string& fingerprint) const {
-  auto costs = services_.costs.costs(fingerprint, priced_kinds());
-  if (costs.ok()) return std::move(costs).value();
-  spdlog::error("job {}: cannot read costs: {}", name(), costs.error().message);
-  return {};
 }
 
 void JobRun::carry_out(const RememberCalibration& action) {
   facts_.remember_calibration(action.json, 2 * values_.disturbed > values_.all);
 }
 
-void JobRun::carry_out(const CountCosts&) {
-  const auto of_model = parse_model(state().model_json, "the job's model");
-  const auto on = state().cluster.needed("the job's cluster");
-  if (!of_model.ok() || !on.ok()) {
-    CostsCounted counted;
-    counted.error = of_model.ok() ? on.error().message : of_model.error().message;
-    return (void)events_.push(std::move(counted));
-  }
-  std::map<std::string, std::vector<Cost>> there;
-  for (const std::string& one : other_fingerprints(*on)) there[one] = costs_of(facts_.fingerprint_on(one));
-  std::vector<Cost> known = costs_of(state().fingerprint);
-  const bool launches = asks_for_launches(*on);
-  const auto near = near_costs(*of_model, *on, launches);
-  if (!near)
-    return (void)events_.push(count_costs(*of_model, *on, state().job.knobs, std::move(known), there, launches));
-  (void)events_.push(count_costs_near(*of_model, *on, state().job.knobs, std::move(known), near->found, near->hardware,
-                                      state().profiling.near.decided, launches));
-}
-
-// Of the hardware that the job's costs are not of.
-std::set<std::string> JobRun::other_fingerprints(const Cluster& cluster) const {
-  std::set<std::string> others;
-  for (const Node& node : cluster.nodes) others.insert(node.fingerprint);
-  others.erase(costs_hardware(cluster));
-  return others;
-}
-
-// A job that began under an earlier release has it of its first node.
-std::string JobRun::costs_hardware(const Cluster& cluster) const {
-  return state().hardware.costs_hardware.empty() ? cluster.nodes.front().fingerprint : state().hardware.costs_hardware;
-}
-
 void JobRun::carry_out(const SearchPlans& action) {
   SearchTask task = tuning_.search_task(action.purpose);
-  task.costs = known_costs();
+  task.costs = costs_.known();
   if (action.purpose == SearchFor::kJob) {
     std::ranges::move(facts_.ruled_out(), std::back_inserter(task.excluded));
   }
@@ -369,7 +262,7 @@ void JobRun::carry_out(const SearchPlans& action) {
 
 void JobRun::carry_out(const ListDoubtful&) {
   SearchTask task = tuning_.search_task();
-  task.costs = known_costs();
+  task.costs = costs_.known();
   auto listed = doubtful_costs(task, state().job.trials.measure_again);
   DoubtfulListed answer;
   listed.ok() ? void(answer.doubtful = std::move(listed).value()) : void(answer.error = listed.error().message);
@@ -435,7 +328,7 @@ void JobRun::offer_nodes() {
 void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) {
   if (!tuning_.takes_nodes()) return;  // looked at again when it does
   offered_ = larger.key;
-  feed(describe_joining(larger, costs_hardware(larger.cluster), probed.probes));
+  feed(describe_joining(larger, costs_.own_hardware(larger.cluster), probed.probes));
 }
 
 void JobRun::values_stored(const MeasuredValues& values) {
@@ -466,7 +359,7 @@ void JobRun::price_plans() {
   priced_ = state().incumbent.hash;
   reported_ = false;
   SearchTask task = tuning_.search_task();
-  task.costs = known_costs();
+  task.costs = costs_.known();
   task.price_only = true;
   services_.worker.enqueue(std::move(task), [self = self_](SearchReply reply) {
     if (*self != nullptr) (*self)->priced(reply);

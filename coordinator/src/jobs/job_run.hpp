@@ -16,9 +16,8 @@
 #include "costs/cost_intake.hpp"
 #include "jobs/event_queue.hpp"
 #include "jobs/job_card.hpp"
-#include "jobs/job_facts.hpp"
+#include "jobs/job_costs.hpp"
 #include "jobs/measured_timelines.hpp"
-#include "jobs/near_hardware.hpp"
 #include "jobs/node_commands.hpp"
 #include "net/metric_text.hpp"
 #include "state_store.hpp"
@@ -78,8 +77,7 @@ class JobRun {
   // How long the job's steps took, since this coordinator knows it.
   [[nodiscard]] const net::Histogram& step_times() const { return step_times_; }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
-  // What plans can be priced with. Empty when the database cannot be read.
-  [[nodiscard]] std::vector<Cost> known_costs() const;
+  [[nodiscard]] const JobCosts& costs() const { return costs_; }
 
  private:
   void take(Outcome told);
@@ -93,20 +91,13 @@ class JobRun {
   void keep_card();
   void hold_devices();
   void load_facts(const std::string& hardware);
-  [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
-  [[nodiscard]] std::optional<Fingerprint> own_fingerprint(const Cluster& cluster) const;
-  [[nodiscard]] std::optional<NearCosts> near_costs(const Model& model, const Cluster& cluster, bool launches) const;
-  [[nodiscard]] bool asks_for_launches(const Cluster& cluster) const;
-  void remember_costs();
-  [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
-  [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
   [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
 
   // Of what does not go to agents.
-  void carry_out(const CountCosts& action);
+  void carry_out(const CountCosts&) { (void)events_.push(costs_.count()); }
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
   void carry_out(const ListDoubtful& action);
@@ -127,6 +118,7 @@ class JobRun {
   const JobNeeds& services_;
   Tuning tuning_;
   JobFacts facts_;
+  JobCosts costs_;
   NodeCommands commands_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
@@ -147,9 +139,6 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::int32_t told_near_ = 0;    // costs taken over, as the database was told
-  bool benchmark_told_ = false;   // some costs of this run's profiling have come
-  std::int32_t told_untold_ = 0;  // launches that the benchmark did not tell, as it was told
   std::uint64_t held_bytes_ = 0;
   std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };

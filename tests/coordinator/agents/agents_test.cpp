@@ -254,7 +254,7 @@ TEST_CASE("plans are priced without what is kept of single kernels and ranges") 
   world.hello("n1", 2);
   REQUIRE(job.state().fingerprint == hash(fingerprint));
   std::set<CostKind> kinds;
-  for (const Cost& cost : job.known_costs()) kinds.insert(cost.key.kind);
+  for (const Cost& cost : job.costs().known()) kinds.insert(cost.key.kind);
   CHECK(kinds == std::set<CostKind>{CostKind::kOperatorForward, CostKind::kStepTime});
 }
 
