@@ -3,8 +3,6 @@
 // The costs that a job's plans are priced with: its own, those of nodes of other hardware, and what is taken over of
 // near hardware. Event loop's thread only.
 
-#include <set>
-
 #include "jobs/job_facts.hpp"
 #include "jobs/near_hardware.hpp"
 #include "needs.hpp"

@@ -34,6 +34,15 @@ std::size_t node_count(const std::vector<NodeShare>& shares) {
   return names.size();
 }
 
+// Of the plans that a report may show: the first, the incumbent, those it may go back to, and the one on trial.
+const PlanText* drawn_plan(const TuningState& state, const std::string& hash) {
+  if (state.initial.hash == hash) return &state.initial;
+  if (state.incumbent.hash == hash) return &state.incumbent;
+  if (state.has_trial() && state.trials.back().plan.hash == hash) return &state.trials.back().plan;
+  const auto replaced = std::ranges::find(state.replaced, hash, [](const auto& one) { return one.plan.hash; });
+  return replaced == state.replaced.end() ? nullptr : &replaced->plan;
+}
+
 }  // namespace
 
 JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, const JobNeeds& services)
@@ -221,20 +230,18 @@ void JobRun::place() {
   }
   if (std::exchange(waits_for_, why) != why && !why.empty()) spdlog::warn("job {} waits: {}", name(), why);
   if (!placement) return;
-  load_facts(placement->fingerprint);
+  tuning_.set_fingerprint(facts_.fingerprint_on(placement->fingerprint));
+  if (auto known = facts_.probes()) tuning_.set_probes(std::move(*known));
+  tuning_.set_calibration(facts_.calibration());
   feed(NodesReady{placement->nodes, placement->cluster, state().fingerprint});
   hold_devices();
 }
 
-void JobRun::load_facts(const std::string& hardware) {
-  tuning_.set_fingerprint(facts_.fingerprint_on(hardware));
-  if (auto known = facts_.probes()) tuning_.set_probes(std::move(*known));
-  tuning_.set_calibration(facts_.calibration());
-}
-
-void JobRun::costs_stored(const std::string& node, const std::string& fingerprint, bool active) {
-  if (!active || state().phase != Phase::kProfiling || !costs_.stored(node, fingerprint)) return;
-  tuning_.set_fingerprint(fingerprint);
+void JobRun::stored(const BatchAnswer& batch) {
+  values_.all += batch.values.all;
+  values_.disturbed += batch.values.disturbed;
+  if (!batch.has_active || state().phase != Phase::kProfiling || !costs_.stored(batch.node, batch.fingerprint)) return;
+  tuning_.set_fingerprint(batch.fingerprint);
   if (state().calibration_json.empty()) tuning_.set_calibration(facts_.factors_of_others());
 }
 
@@ -331,27 +338,13 @@ void JobRun::offer(const LargerPlacement& larger, const HardwareProbed& probed) 
   feed(describe_joining(larger, costs_.own_hardware(larger.cluster), probed.probes));
 }
 
-void JobRun::values_stored(const MeasuredValues& values) {
-  values_.all += values.all;
-  values_.disturbed += values.disturbed;
-}
-
 Status JobRun::pictured(std::int32_t rank, std::uint64_t epoch, std::uint64_t begin_ns, const std::string& bars_json) {
   const auto hash = state().epoch_hashes.find(epoch);
   if (hash == state().epoch_hashes.end() || shelved_) return {};  // of a launch that is no more
-  const PlanText* plan = drawn_plan(hash->second);
+  const PlanText* plan = drawn_plan(state(), hash->second);
   if (plan == nullptr) return {};
-  measured_.keep([this](const std::string& other) { return drawn_plan(other) != nullptr; });
+  measured_.keep([this](const std::string& other) { return drawn_plan(state(), other) != nullptr; });
   return measured_.add(*plan, rank, begin_ns, bars_json);
-}
-
-// Of the plans that a report may show: the first, the incumbent, those it may go back to, and the one on trial.
-const PlanText* JobRun::drawn_plan(const std::string& hash) const {
-  if (state().initial.hash == hash) return &state().initial;
-  if (state().incumbent.hash == hash) return &state().incumbent;
-  if (state().has_trial() && state().trials.back().plan.hash == hash) return &state().trials.back().plan;
-  const auto replaced = std::ranges::find(state().replaced, hash, [](const auto& one) { return one.plan.hash; });
-  return replaced == state().replaced.end() ? nullptr : &replaced->plan;
 }
 
 // For the report: one iteration of the initial and of the adopted plan, as the calibrated model sees it.

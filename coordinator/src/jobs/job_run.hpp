@@ -5,13 +5,8 @@
 // wait, in bounded memory, and each tick tries again. Once the job is over and nothing of it waits, it is shelved: its
 // documents are in the database alone. Event loop's thread only.
 
-#include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "costs/cost_intake.hpp"
 #include "jobs/event_queue.hpp"
@@ -19,7 +14,6 @@
 #include "jobs/job_costs.hpp"
 #include "jobs/measured_timelines.hpp"
 #include "jobs/node_commands.hpp"
-#include "net/metric_text.hpp"
 #include "state_store.hpp"
 #include "tuning/trial/gains.hpp"
 #include "tuning/tuning.hpp"
@@ -41,10 +35,9 @@ class JobRun {
   [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
-  // A batch of this job's costs that a node has measured has been stored under this fingerprint.
-  void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
-  // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
-  void values_stored(const MeasuredValues& values);
+  // A batch of this job's costs that a node has measured. Whether others used the job's machines meanwhile says what
+  // its trials have taught of them.
+  void stored(const BatchAnswer& batch);
 
   // Over, and its documents are in the database alone: the state has what lists and metrics tell of it.
   [[nodiscard]] bool is_shelved() const { return shelved_; }
@@ -90,8 +83,6 @@ class JobRun {
   [[nodiscard]] std::string beyond_site(std::size_t nodes) const;
   void keep_card();
   void hold_devices();
-  void load_facts(const std::string& hardware);
-  [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }

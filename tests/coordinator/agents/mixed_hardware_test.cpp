@@ -129,12 +129,12 @@ TEST_CASE("costs of a job's other hardware are stored as its own, and are not th
   profiling.fingerprint = "first";
   profiling.cluster = two_nodes();
   JobRun run(job.run(), profiling, {}, world.services.for_jobs);
-  run.costs_stored("n1", "second of the job", true);
+  run.stored(benchmarked("n1", "second of the job"));
   CHECK(run.state().fingerprint == "first");
   CHECK(world.costs.fact("second", "job_fingerprint/gpt").value() == "\"second of the job\"");
-  run.costs_stored("n0", "first of the job", true);
+  run.stored(benchmarked("n0", "first of the job"));
   CHECK(run.state().fingerprint == "first of the job");
   // What sets the nodes apart is nothing to this job.
-  run.costs_stored("n1", "first of the job", true);
+  run.stored(benchmarked("n1", "first of the job"));
   CHECK(world.costs.fact("second", "job_fingerprint/gpt").value() == "\"first of the job\"");
 }
