@@ -259,7 +259,8 @@ TEST_CASE("a coordinator that restarts between probes and the rest asks under ne
   const std::vector<Cost> measured = near_costs(probes(), scattered);
   (void)next.handle(counted(measured, false), machine.now());
   std::string tag;
-  for (const Action& action : next.handle(counted(measured, true), machine.now())) {
+  const Outcome told = next.handle(counted(measured, true), machine.now());
+  for (const Action& action : told.actions) {
     if (const auto* benchmark = std::get_if<BenchmarkOn>(&action)) tag = benchmark->tag;
   }
   CHECK(tag == "benchmark/1/n0");
