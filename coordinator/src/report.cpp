@@ -31,11 +31,6 @@ std::optional<api::Terms> measured_terms_of(const Trial& trial, std::size_t stag
   return terms;
 }
 
-// Parts that are not known are 0.
-double told(double ms) {
-  return std::max(0.0, ms);
-}
-
 api::Measured document_of(const Measured& measured) {
   return {measured.mean_ms, measured.low_ms, measured.high_ms, measured.steps};
 }
@@ -265,17 +260,9 @@ api::Ratio document_of(const Ratio& ratio) {
 }
 
 api::SwitchPhases document_of(const ChangePhases& phases) {
-  return {.stop_ms = told(phases.stop_ms),
-          .copy_ms = told(phases.copy_ms),
-          .queue_ms = told(phases.queue_ms),
-          .start_ms = told(phases.start_ms),
-          .save_ms = told(phases.save_ms),
-          .move_ms = told(phases.move_ms),
-          .groups_ms = told(phases.groups_ms),
-          .build_ms = told(phases.build_ms),
-          .wait_ms = told(phases.wait_ms),
-          .first_step_ms = told(phases.first_step_ms),
-          .warm_up_ms = told(phases.warm_up_ms)};
+  api::SwitchPhases document;  // parts that are not known are 0
+  api::SwitchPhases::fields([&](const char*, auto part, auto...) { document.*part = std::max(0.0, phases.*part); });
+  return document;
 }
 
 api::Interval interval_of(const Predicted& predicted) {

@@ -190,4 +190,13 @@ struct World {
   }
 };
 
+// Costs that a benchmark has measured on the node are stored under this fingerprint.
+inline BatchAnswer benchmarked(const std::string& node, const std::string& fingerprint) {
+  BatchAnswer batch;
+  batch.node = node;
+  batch.fingerprint = fingerprint;
+  batch.has_active = true;
+  return batch;
+}
+
 }  // namespace trimtab::coordinator

@@ -85,21 +85,19 @@ void FakeWorld::take(Handled handled) {
   for (const Note& one : handled.notes) notes_.push_back(one.kind + ": " + one.text);
   for (const MeasuredStep& one : handled.steps) steps.push_back(one);
   for (Decision& one : handled.decisions) decisions.push_back(std::move(one));
-  if (handled.transition) {
+  if (handled.changed) {
     ++transitions_;
     saved_ = to_json(tuning_->state());
   }
 }
 
 void FakeWorld::begin() {
-  std::vector<Action> actions = tuning_->begin(now());
-  take(take_handled(*tuning_, "begin", nullptr, now(), std::move(actions)));
+  take(take_handled(*tuning_, "begin", nullptr, now(), tuning_->begin(now())));
   feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, ClusterText("{}"), "f"});
 }
 
 void FakeWorld::feed(const Event& event) {
-  std::vector<Action> actions = tuning_->handle(event, now());
-  take(take_handled(*tuning_, "handle", &event, now(), std::move(actions)));
+  take(take_handled(*tuning_, "handle", &event, now(), tuning_->handle(event, now())));
   if (after_event) after_event();
 }
 
@@ -496,8 +494,7 @@ void FakeWorld::restart_coordinator(bool lose_actions) {
   auto saved = parse_tuning_state(saved_);
   TRIMTAB_ASSERT(saved.ok(), "what was saved can be read");
   tuning_ = std::make_unique<Tuning>(std::move(saved).value());
-  std::vector<Action> actions = tuning_->resume(now());
-  take(take_handled(*tuning_, "resume", nullptr, now(), std::move(actions)));
+  take(take_handled(*tuning_, "resume", nullptr, now(), tuning_->resume(now())));
   if (state().phase == Phase::kWaiting) return feed(NodesReady{{{"n0", 0, 1}, {"n1", 1, 1}}, ClusterText("{}"), "f"});
   for (const char* node : {"n0", "n1"}) return_node(node);
 }

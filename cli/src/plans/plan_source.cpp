@@ -84,14 +84,20 @@ std::string file_of_trainer(const Said& said) {
   return "";
 }
 
-Result<PlanSource> of_trainer(Said said) {
-  const std::string path = file_of_trainer(said);
+// Of a command that may name a file, and says the rest itself.
+Result<PlanSource> with_file(const std::string& path, const char* format, Said said,
+                             std::vector<std::string> launch_options = {}) {
   std::string text;
   if (!path.empty()) {
     TRIMTAB_TRY(text, read_file(path));
   }
-  return PlanSource(PlanFile{std::move(text), path.empty() ? "the command" : path, kTransformers,
-                             std::move(said.options), said.ranks});
+  return PlanSource(PlanFile{std::move(text), path.empty() ? "the command" : path, format, std::move(said.options),
+                             said.ranks, std::move(launch_options)});
+}
+
+Result<PlanSource> of_trainer(Said said) {
+  const std::string path = file_of_trainer(said);
+  return with_file(path, kTransformers, std::move(said));
 }
 
 // Where accelerate looks when nobody names a file.
@@ -127,12 +133,8 @@ bool accelerate_says(const Said& said) {
 
 Result<PlanSource> of_accelerate(Said said) {
   const std::string path = accelerate_file(said);
-  std::string text;
-  if (!path.empty()) {
-    TRIMTAB_TRY(text, read_file(path));
-  }
-  return PlanSource(PlanFile{std::move(text), path.empty() ? "the command" : path, kAccelerate, std::move(said.options),
-                             said.ranks, std::move(said.launch_options)});
+  std::vector<std::string> launch_options = std::move(said.launch_options);
+  return with_file(path, kAccelerate, std::move(said), std::move(launch_options));
 }
 
 // Words of LightningCLI, which come over the YAML of --config.
@@ -142,12 +144,7 @@ bool has_lightning_words(const Said& said) {
 
 Result<PlanSource> of_lightning(Said said) {
   const std::string path = option_value(said.options, "config").value_or("");
-  std::string text;
-  if (!path.empty()) {
-    TRIMTAB_TRY(text, read_file(path));
-  }
-  return PlanSource(
-      PlanFile{std::move(text), path.empty() ? "the command" : path, kLightning, std::move(said.options), said.ranks});
+  return with_file(path, kLightning, std::move(said));
 }
 
 std::optional<NamedFile> named_file(const Said& said, const std::string& from) {

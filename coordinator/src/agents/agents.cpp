@@ -366,8 +366,7 @@ void Agents::batch_stored(const BatchAnswer& stored) {
   if (!stored.refused.empty()) return;
   JobRun* job = jobs_.find(stored.job);
   if (job == nullptr || !has_ranks_on(job->state(), stored.node)) return;
-  job->values_stored(stored.values);
-  job->costs_stored(stored.node, stored.fingerprint, stored.has_active);
+  job->stored(stored);
 }
 
 // Nothing of a command that is forgotten, or that another node was given.

@@ -53,8 +53,10 @@ RankActive active_news(const wire::PlanActive& active) {
   return {active.epoch(),
           active.step(),
           Nanoseconds(std::max<std::int64_t>(active.switch_ns(), 0)),
-          {phase_ms(active.save_ns()), phase_ms(active.move_ns()), phase_ms(active.groups_ns()),
-           phase_ms(active.build_ns())}};
+          {{.save_ms = phase_ms(active.save_ns()),
+            .move_ms = phase_ms(active.move_ns()),
+            .groups_ms = phase_ms(active.groups_ns()),
+            .build_ms = phase_ms(active.build_ns())}}};
 }
 
 double ms_of(std::uint64_t told_ns) {

@@ -5,21 +5,15 @@
 // wait, in bounded memory, and each tick tries again. Once the job is over and nothing of it waits, it is shelved: its
 // documents are in the database alone. Event loop's thread only.
 
-#include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "costs/cost_intake.hpp"
 #include "jobs/event_queue.hpp"
 #include "jobs/job_card.hpp"
-#include "jobs/job_facts.hpp"
+#include "jobs/job_costs.hpp"
 #include "jobs/measured_timelines.hpp"
-#include "jobs/near_hardware.hpp"
-#include "net/metric_text.hpp"
+#include "jobs/node_commands.hpp"
 #include "state_store.hpp"
 #include "tuning/trial/gains.hpp"
 #include "tuning/tuning.hpp"
@@ -41,10 +35,9 @@ class JobRun {
   [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
-  // A batch of this job's costs that a node has measured has been stored under this fingerprint.
-  void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
-  // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
-  void values_stored(const MeasuredValues& values);
+  // A batch of this job's costs that a node has measured. Whether others used the job's machines meanwhile says what
+  // its trials have taught of them.
+  void stored(const BatchAnswer& batch);
 
   // Over, and its documents are in the database alone: the state has what lists and metrics tell of it.
   [[nodiscard]] bool is_shelved() const { return shelved_; }
@@ -77,65 +70,34 @@ class JobRun {
   // How long the job's steps took, since this coordinator knows it.
   [[nodiscard]] const net::Histogram& step_times() const { return step_times_; }
   [[nodiscard]] const std::string& storage_failure() const { return storage_failure_; }
-  // What plans can be priced with. Empty when the database cannot be read.
-  [[nodiscard]] std::vector<Cost> known_costs() const;
+  [[nodiscard]] const JobCosts& costs() const { return costs_; }
 
  private:
-  void take(std::vector<Action> actions);
-  void audit(const std::vector<Action>& actions);
+  void take(Outcome told);
+  void audit(const Outcome& told);
   void drain();
   [[nodiscard]] bool store();
-  [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   [[nodiscard]] bool may_be_shelved() const;
   void place();
   // What it asks for, with so many nodes, and the site does not allow.
   [[nodiscard]] std::string beyond_site(std::size_t nodes) const;
   void keep_card();
   void hold_devices();
-  void load_facts(const std::string& hardware);
-  [[nodiscard]] std::vector<Cost> costs_of(const std::string& fingerprint) const;
-  [[nodiscard]] std::optional<Fingerprint> own_fingerprint(const Cluster& cluster) const;
-  [[nodiscard]] std::optional<NearCosts> near_costs(const Model& model, const Cluster& cluster, bool launches) const;
-  [[nodiscard]] bool asks_for_launches(const Cluster& cluster) const;
-  void remember_costs();
-  [[nodiscard]] std::set<std::string> other_fingerprints(const Cluster& cluster) const;
-  [[nodiscard]] std::string costs_hardware(const Cluster& cluster) const;
-  [[nodiscard]] const PlanText* drawn_plan(const std::string& hash) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
 
-  // Of what goes to agents: a command, which has an id and an answer, or a message.
-  template <typename ToAgents>
-  void carry_out(const ToAgents& action);
-  template <typename Command>
-  void send_command(const Command& action);
-  void carry_out(const CountCosts& action);
+  // Of what does not go to agents.
+  void carry_out(const CountCosts&) { (void)events_.push(costs_.count()); }
   void carry_out(const SearchPlans& action);
   void carry_out(const ProbeHardware& action);
   void carry_out(const ListDoubtful& action);
   void carry_out(const RememberCalibration& action);
   void carry_out(const RememberProbes& action) { facts_.remember_probes(action.json); }
   void carry_out(const RememberFailure& action) { facts_.remember_failure(action.plan_hash, action.reason.text()); }
-  template <typename Command>
-  void number_later(const Command& command, const std::string& why);
-  void number_late();
-  // In job_run_sending.cpp: what of it goes to a node now.
-  [[nodiscard]] std::size_t largest_message() const;
-  [[nodiscard]] bool has_room(const std::string& node, std::size_t bytes) const;
-  struct Unsent {
-    Action action;
-    std::string tag;
-    std::string node;
-    std::size_t bytes = 0;  // of its message
-  };
-  void send_or_keep(Unsent command, const wire::ToAgent& to);
-  [[nodiscard]] bool tell(const std::string& node, const wire::ToAgent& to) const;
-  void send_late();
   void tick_probing();
   void offer_nodes();
   void offer(const LargerPlacement& larger, const HardwareProbed& probed);
-  [[nodiscard]] std::optional<std::string> meeting_place(const std::string& name) const;
 
   struct Probing {
     ProbeHardware asked;
@@ -147,15 +109,13 @@ class JobRun {
   const JobNeeds& services_;
   Tuning tuning_;
   JobFacts facts_;
+  JobCosts costs_;
+  NodeCommands commands_;
   std::string timelines_json_;
   MeasuredTimelines measured_;
   JobCard card_;
   MeasuredValues values_;  // since this process has known the job
   EventQueue events_;
-  std::vector<Action> meeting_later_;   // launches and benchmarks, until the node of rank 0 is known
-  std::string unnumbered_;              // the last of them that was told of
-  std::vector<Action> numbered_later_;  // commands, until the disk has room for their ids
-  std::vector<Unsent> unsent_;          // commands, until less waits for their nodes
   std::deque<Action> actions_;
   Transition unstored_;
   std::string storage_failure_;
@@ -170,9 +130,6 @@ class JobRun {
   std::int64_t timed_step_ = 0;  // the last of those
   std::string priced_;           // the incumbent that timelines were made of last, or are being made of
   bool reported_ = false;
-  std::int32_t told_near_ = 0;    // costs taken over, as the database was told
-  bool benchmark_told_ = false;   // some costs of this run's profiling have come
-  std::int32_t told_untold_ = 0;  // launches that the benchmark did not tell, as it was told
   std::uint64_t held_bytes_ = 0;
   std::shared_ptr<JobRun*> self_;  // what callbacks of the search worker hold; emptied at destruction
 };

@@ -60,7 +60,7 @@ class Simulation {
   [[nodiscard]] const TuningState& state() const { return tuning_->state(); }
   [[nodiscard]] Status run_job();
   [[nodiscard]] Moment now() const { return {cluster_.clock().monotonic(), cluster_.clock().wall()}; }
-  void take(std::vector<Action> actions);
+  void take(Outcome told);
   void feed(const Event& event);
   [[nodiscard]] Status restart();
   [[nodiscard]] Status carry_out(const Action& action);
@@ -87,13 +87,13 @@ class Simulation {
   SimulationOutcome outcome_;
 };
 
-void Simulation::take(std::vector<Action> actions) {
-  for (Action& action : actions) actions_.push_back(std::move(action));
-  if (tuning_->take_transition() && saves_) saved_ = to_json(state());
+void Simulation::take(Outcome told) {
+  std::ranges::move(told.actions, std::back_inserter(actions_));
+  if (told.changed && saves_) saved_ = to_json(state());
   const double seconds =
       std::chrono::duration<double>(cluster_.clock().wall()).count() - static_cast<double>(state().begun_wall_ns) / 1e9;
-  for (const Note& one : tuning_->take_notes()) note_(seconds, one.kind, one.text);
-  for (const MeasuredStep& step : tuning_->take_steps()) {
+  for (const Note& one : told.notes) note_(seconds, one.kind, one.text);
+  for (const MeasuredStep& step : told.steps) {
     if (measured_.size() < kStepsKept) measured_.push_back(step);
   }
   cluster_.set_incumbent(state().incumbent);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tuner/search.hpp"
+#include "tuning/search/search_task.hpp"
 
 namespace trimtab::coordinator {
 namespace {
@@ -102,10 +103,7 @@ void Verdict::watch(const TuningState& state, const TimeSpent& spent) {
 void Verdict::first_answer(const SearchReply& reply) {
   if (first_answered_) return;
   first_answered_ = true;
-  const auto best = std::min_element(
-      reply.candidates.begin(), reply.candidates.end(),
-      [](const PricedPlan& a, const PricedPlan& b) { return a.predicted.mean_ms < b.predicted.mean_ms; });
-  if (best != reply.candidates.end()) model_alone_ = truth_.price(tuned_plan(best->plan));
+  if (const PricedPlan* const best = fastest(reply)) model_alone_ = truth_.price(tuned_plan(best->plan));
 }
 
 // What was noticed of the cluster's changes, and how far from the best the plan is that ran then, on the cluster as it

@@ -1,17 +1,15 @@
-// What a person may forbid: a frozen job, a thrown kill switch and the site's policy keep the ranks on the incumbent.
+#include "tuning/authority.hpp"
 
 #include <utility>
-
-#include "tuning/tuning.hpp"
 
 namespace trimtab::coordinator {
 
 std::string View::held_by() const {
   if (state.watched) return "";  // nobody steers it
   if (state.frozen) return "frozen";
-  if (!beyond_site.empty()) return beyond_site;
+  if (!thrown.site.empty()) return thrown.site;
   for (const NodeShare& share : state.nodes) {
-    if (kill_switches.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
+    if (thrown.nodes.contains(share.node)) return "the kill switch of node " + share.node + " is thrown";
   }
   return "";
 }
@@ -26,10 +24,9 @@ bool View::may_retune() const {
   return !held() && state.job.mode != JobMode::kObserve && !state.stop_asked;
 }
 
-Next Tuning::on(const KillSwitches& thrown) {
+Next Authority::handle(const KillSwitches& thrown) {
   const std::string before = m_.view.held_by();
-  m_.kill_switches = thrown.nodes;
-  m_.beyond_site = thrown.site;
+  m_.thrown = thrown;
   const std::string now = m_.view.held_by();
   if (before == now) return {};
   if (now.empty()) return release();
@@ -37,7 +34,7 @@ Next Tuning::on(const KillSwitches& thrown) {
 }
 
 // `reason` is a trial's, which says nothing about its plan.
-Next Tuning::hold(const Reason& reason) {
+Next Authority::hold(const Reason& reason) {
   const std::string why = m_.view.held_by();
   m_.out.changed = true;
   m_.out.note("plan", why + ": the ranks stay on the incumbent until it is taken back");
@@ -51,11 +48,18 @@ Next Tuning::hold(const Reason& reason) {
   return {compares ? Next::kRollBack : Next::kNothing};
 }
 
-// A person wants the plan back that the job began with, for good: `unfreeze` alone lets plans change again.
-Next Tuning::keep_own_plan() {
+Next Authority::freeze() {
+  return std::exchange(m_.state.frozen, true) ? Next{} : hold(FailureReason::kFrozen);
+}
+
+Next Authority::unfreeze() {
+  return std::exchange(m_.state.frozen, false) ? release() : Next{};
+}
+
+Next Authority::keep_own_plan() {
   TuningState& state = m_.state;
   const std::string before = state.incumbent.hash;
-  const Next held = std::exchange(state.frozen, true) ? Next{} : hold(FailureReason::kFrozen);
+  const Next held = freeze();
   if (state.initial.empty() || !m_.return_to_initial()) return held;
   // One that awaits approval: it was to be measured beside what is left now.
   if (state.has_trial()) m_.fail_trial(FailureReason::kFrozen, "the plan that the job began with is wanted", false);
@@ -65,7 +69,7 @@ Next Tuning::keep_own_plan() {
 }
 
 // Of two reasons the last is gone.
-Next Tuning::release() {
+Next Authority::release() {
   m_.out.changed = true;
   if (m_.view.held()) return {};
   m_.out.note("plan", "plans may change again");

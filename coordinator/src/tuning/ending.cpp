@@ -141,25 +141,6 @@ Next Tuning::end(Phase phase) {
   return {};
 }
 
-// The job ends, and a node that its last steps or its ranks' end wait for has not come back: it goes without. Nothing
-// where that is not so.
-std::optional<Next> Tuning::end_without_lost() {
-  TuningState& state = m_.state;
-  const bool is_last = state.ends() || state.phase == Phase::kStopping || state.phase == Phase::kUntuned;
-  if (!is_last || m_.now.monotonic - m_.lost_at <= state.job.trials.deadline) return std::nullopt;
-  const bool waits = state.doing != Doing::kKilling || std::ranges::any_of(state.outstanding, [this](const auto& one) {
-                       return m_.lost.contains(one.node);
-                     });
-  if (!waits) return std::nullopt;
-  m_.out.note("warning",
-              "a node did not come back within the deadline: the job ends without, and what runs there is ended "
-              "when it comes back");
-  if (state.stop_asked) return launch_.kill_reachable(AfterKill::kStop);
-  if (state.ends()) return launch_.kill_reachable(AfterKill::kFail);
-  state.loss_note = "not compared: a node was lost for good at the job's end";
-  return launch_.kill_reachable(AfterKill::kFinish);
-}
-
 Next Tuning::user_stop() {
   TuningState& state = m_.state;
   if (std::exchange(state.stop_asked, true)) return {};

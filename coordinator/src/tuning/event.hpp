@@ -223,6 +223,7 @@ struct NodesOffered {
 struct KillSwitches {
   std::set<std::string> nodes;
   std::string site = {};  // what it asks for beyond the site's policy, in words; empty = nothing
+  bool operator==(const KillSwitches&) const = default;
 };
 
 // kOwnPlan: the job goes back to the plan that it began with, and is frozen.

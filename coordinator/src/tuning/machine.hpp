@@ -51,14 +51,13 @@ struct Machine {
   TuningState state;  // persisted; what follows is of this process only
   Moment now;
   Outcome out;
-  std::set<std::string> lost;           // nodes that are away
-  Nanoseconds lost_at{0};               // when the last of them was lost
-  std::set<std::string> kill_switches;  // of the cluster
-  std::string beyond_site;              // what the job asks for and the site does not allow
+  std::set<std::string> lost;  // nodes that are away
+  Nanoseconds lost_at{0};      // when the last of them was lost
+  KillSwitches thrown;
   CurrentActivity activity{state.doing};
   RunningPlan running{state};
   SearchRequests searches{state.search};
-  const View view{state, now, running, lost, kill_switches, beyond_site};
+  const View view{state, now, running, lost, thrown};
   Commands commands{state.outstanding, view, out};
   Profiling profiling{state.profiling, view, commands, out};
   Checkpoints checkpoints{state.stops, view, out};

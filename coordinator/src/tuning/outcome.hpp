@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tuning/action.hpp"
+#include "tuning/trial/trial_records.hpp"
 
 namespace trimtab::coordinator {
 
@@ -15,7 +16,8 @@ struct Outcome {
   std::vector<Note> notes;
   std::vector<Decision> decisions;
   std::vector<MeasuredStep> steps;
-  bool changed = false;  // the state, which is stored before the actions are carried out
+  std::vector<Trial> changed_trials;  // besides the latest: their rows in the database are not right any more
+  bool changed = false;               // the state, which is stored before the actions are carried out
 
   void act(Action action) { actions.push_back(std::move(action)); }
   void note(std::string kind, std::string text, std::string data_json = "{}") {

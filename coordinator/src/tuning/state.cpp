@@ -3,6 +3,22 @@
 #include <algorithm>
 
 namespace trimtab::coordinator {
+namespace {
+
+// Losses of a run's first steps that are kept, however many are to be compared.
+constexpr std::int32_t kLossesKept = 10'000;
+
+}  // namespace
+
+void TuningState::take(const JobStep& whole) {
+  const bool is_new = losses.empty() || whole.step > losses.back().step;
+  if (is_new && std::ssize(losses) < std::min(job.trials.loss_check_steps, kLossesKept)) {
+    losses.push_back({whole.step, whole.loss, whole.samples});
+  }
+  step = whole.step;
+  loss = whole.loss;
+  step_ms = whole.wall_ms;
+}
 
 double TuningState::overhead_ms() const {
   double sum = forgotten.overhead_ms + spent.comparison_changes_ms + std::max(0.0, spent.comparison_excess_ms) +

@@ -34,9 +34,6 @@ struct LossAt {
   std::string samples;
 };
 
-// Losses of a run's first steps that are kept, however many are to be compared.
-inline constexpr std::int32_t kLossesKept = 10'000;
-
 struct TuningState : LaunchState, TrialRecords {
   Job job;
   bool watched = false;      // its user launched it: it is never started, steered or ended
@@ -80,6 +77,8 @@ struct TuningState : LaunchState, TrialRecords {
   LearningWatch learning;         // of the own steps of a job that is restarted
   std::int64_t spoilt_step = -1;  // the first under a plan that spoilt them, until the job runs without it; -1 = none
 
+  // A step of all ranks, of the job itself.
+  void take(const JobStep& whole);
   [[nodiscard]] std::int32_t world_size() const { return ranks > 0 ? ranks : job.world_size; }
   [[nodiscard]] std::int64_t remaining_steps() const { return job.steps - step; }
   [[nodiscard]] std::vector<std::uint32_t> ranks_of(const std::string& node) const;

@@ -6,14 +6,14 @@ namespace trimtab::coordinator {
 
 Tuning::Tuning(TuningState state) : m_(std::move(state)) {}
 
-std::vector<Action> Tuning::begin(Moment now) {
+Outcome Tuning::begin(Moment now) {
   m_.now = now;
   m_.state.begun_wall_ns = now.wall.count();
   enter(Phase::kWaiting);
-  return acted();
+  return outcome();
 }
 
-std::vector<Action> Tuning::resume(Moment now) {
+Outcome Tuning::resume(Moment now) {
   m_.now = now;
   m_.lost_at = now.monotonic;
   launch_.live();
@@ -28,10 +28,10 @@ std::vector<Action> Tuning::resume(Moment now) {
   if (m_.state.phase == Phase::kSearching) m_.request_search();
   const bool profiles = m_.state.phase == Phase::kProfiling;
   if (profiles && !m_.state.is_outstanding(CommandKind::kBenchmark)) follow({Next::kProfile});
-  return acted();
+  return outcome();
 }
 
-std::vector<Action> Tuning::handle(const Event& event, Moment now) {
+Outcome Tuning::handle(const Event& event, Moment now) {
   m_.now = now;
   if (is_final(m_.state.phase)) return {};
   const auto hear = [this](const auto& one) -> Next {
@@ -39,17 +39,21 @@ std::vector<Action> Tuning::handle(const Event& event, Moment now) {
     constexpr bool of_watched = std::is_same_v<One, RankWatched> || std::is_same_v<One, RunReplaced>;
     if constexpr (of_watched) {
       return {};
-    } else {
+    } else if constexpr (requires { on(one); }) {
       return on(one);
+    } else if constexpr (requires { authority_.handle(one); }) {
+      return authority_.handle(one);
+    } else {
+      return retuning_.handle(one);
     }
   };
   follow(m_.state.watched ? watching_.handle(event) : std::visit(hear, event));
-  return acted();
+  return outcome();
 }
 
-std::vector<Action> Tuning::acted() {
+Outcome Tuning::outcome() {
   check_invariants();
-  return std::exchange(m_.out.actions, {});
+  return std::exchange(m_.out, {});
 }
 
 void Tuning::follow(Next next) {
@@ -127,7 +131,7 @@ Next Tuning::on(const Tick&) {
   }
   if (state.doing == Doing::kHalted) return {};
   if (!m_.lost.empty()) {
-    if (const auto next = end_without_lost()) return *next;
+    if (const auto next = launch_.end_without_lost()) return *next;
     if (!state.ends()) return m_.elastic.tick_lost(m_.lost_at);
   }
   if (m_.activity.get<PlanChange>() != nullptr) return changes_.tick();
@@ -305,19 +309,18 @@ Next Tuning::on(const NodesOffered& offered) {
 }
 
 Next Tuning::on(Order order) {
-  TuningState& state = m_.state;
   switch (order) {
     case Order::kApprove:
-      return state.doing == Doing::kAwaitingApproval && !m_.view.held() && m_.lost.empty() ? trying_.approved()
-                                                                                           : Next{};
+      return m_.state.doing == Doing::kAwaitingApproval && !m_.view.held() && m_.lost.empty() ? trying_.approved()
+                                                                                              : Next{};
     case Order::kFreeze:
-      return std::exchange(state.frozen, true) ? Next{} : hold(FailureReason::kFrozen);
+      return authority_.freeze();
     case Order::kUnfreeze:
-      return std::exchange(state.frozen, false) ? release() : Next{};
+      return authority_.unfreeze();
     case Order::kStop:
       return user_stop();
     case Order::kOwnPlan:
-      return keep_own_plan();
+      return authority_.keep_own_plan();
     case Order::kResume:
       return launch_.resume_halted() ? launch_incumbent() : Next{};
   }

@@ -3,22 +3,22 @@
 // The loop for one job, as a pure state machine: measure, remember, predict, trial, correct, again. Events with their
 // moments go in, actions come out; no sockets, files, clocks or threads.
 //
-// Who drives it: feed an event; when take_transition() is true, persist state() (with take_notes() and take_steps()) in
-// one transaction; only then carry the actions out. A machine that is built from a persisted state and resume()d goes
-// on: the interrupted trial has failed ("coordinator restarted"), ranks are brought back to the incumbent, tuning
-// continues.
+// Who drives it: feed an event; when its outcome has changed the state, persist state() (with the outcome's notes,
+// decisions, steps and trials) in one transaction; only then carry the actions out. A machine that is built from a
+// persisted state and resume()d goes on: the interrupted trial has failed ("coordinator restarted"), ranks are brought
+// back to the incumbent, tuning continues.
 //
 // It alone moves phases. Each concern has a part, which owns what it keeps, reads the rest through a View and tells
 // what it wants in an Outcome. Parts that steer ranks tell besides what the machine is to go on with (Next).
 // Single-threaded. Sources: tuning.cpp (events), phases.cpp (preparation, and where phases go on), ending.cpp,
-// authority.cpp, invariants.cpp.
+// invariants.cpp.
 
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tuning/authority.hpp"
 #include "tuning/change/plan_changes.hpp"
 #include "tuning/elastic/resizing.hpp"
 #include "tuning/event.hpp"
@@ -35,10 +35,10 @@ class Tuning {
   explicit Tuning(TuningState state);
 
   // A new job.
-  [[nodiscard]] std::vector<Action> begin(Moment now);
+  [[nodiscard]] Outcome begin(Moment now);
   // A job that an earlier coordinator left. Its nodes count as lost until each comes back.
-  [[nodiscard]] std::vector<Action> resume(Moment now);
-  [[nodiscard]] std::vector<Action> handle(const Event& event, Moment now);
+  [[nodiscard]] Outcome resume(Moment now);
+  [[nodiscard]] Outcome handle(const Event& event, Moment now);
 
   [[nodiscard]] const TuningState& state() const { return m_.state; }
   [[nodiscard]] Progress progress() const;
@@ -61,21 +61,13 @@ class Tuning {
   // By which what is over is made small. Nothing is handled any more.
   void change_what_is_over(const std::function<void(TuningState&)>& change) { change(m_.state); }
 
-  [[nodiscard]] bool take_transition() { return std::exchange(m_.out.changed, false); }
-  [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(m_.out.notes, {}); }
-  [[nodiscard]] std::vector<MeasuredStep> take_steps() { return std::exchange(m_.out.steps, {}); }
-  // Trials besides the latest whose rows in the database are not right any more.
-  [[nodiscard]] std::vector<Trial> take_changed_trials() { return m_.trials.take_changed(); }
-  [[nodiscard]] std::vector<Decision> take_decisions() { return std::exchange(m_.out.decisions, {}); }
-
   // Of a watched job.
   [[nodiscard]] const Watching& watching() const { return watching_; }
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, or a node's kill switch. Empty = they need not.
   [[nodiscard]] std::string held_by() const { return m_.view.held_by(); }
   [[nodiscard]] const std::string& log_of_rank_0() const { return launch_.log_of_rank_0(); }
-  [[nodiscard]] const std::set<std::string>& kill_switches() const { return m_.kill_switches; }
-  [[nodiscard]] const std::string& beyond_site() const { return m_.beyond_site; }
+  [[nodiscard]] const KillSwitches& kill_switches() const { return m_.thrown; }
 
  private:
   // tuning.cpp
@@ -83,8 +75,6 @@ class Tuning {
   [[nodiscard]] Next on(const CommandFinished&);
   [[nodiscard]] Next on(const CommandMoved&);
   [[nodiscard]] Next on(const SearchFinished&);
-  [[nodiscard]] Next on(const HardwareProbed& probed) { return retuning_.handle(probed); }
-  [[nodiscard]] Next on(const DoubtfulListed& listed) { return retuning_.handle(listed); }
   [[nodiscard]] Next on(const FromRank&);
   [[nodiscard]] Next on(const NodeLost&);
   [[nodiscard]] Next on(const NodeBack&);
@@ -94,8 +84,8 @@ class Tuning {
   // All that is left to do, until nothing is.
   void follow(Next next);
   [[nodiscard]] Next carry_out(const Next& next);
-  // What is left to be carried out after an event.
-  [[nodiscard]] std::vector<Action> acted();
+  // What an event, now that it is handled, has come to.
+  [[nodiscard]] Outcome outcome();
 
   // phases.cpp
   void enter(Phase phase);
@@ -109,12 +99,6 @@ class Tuning {
   [[nodiscard]] Next settled();
   [[nodiscard]] Next launch_incumbent();
 
-  // authority.cpp
-  [[nodiscard]] Next on(const KillSwitches&);
-  [[nodiscard]] Next hold(const Reason& reason);
-  [[nodiscard]] Next keep_own_plan();
-  [[nodiscard]] Next release();
-
   // ending.cpp
   [[nodiscard]] Next finish_trials(const std::string& why, bool searched);
   [[nodiscard]] Next end_tuning();
@@ -126,7 +110,6 @@ class Tuning {
   [[nodiscard]] Next fail(const std::string& why);
   [[nodiscard]] Next user_stop();
   [[nodiscard]] Next end_preparation(AfterKill after);
-  [[nodiscard]] std::optional<Next> end_without_lost();
 
   // invariants.cpp
   void check_invariants() const;
@@ -136,6 +119,7 @@ class Tuning {
   PlanChanges changes_{m_, launch_};
   Trying trying_{m_, changes_};
   Retuning retuning_{m_, launch_, trying_};
+  Authority authority_{m_, trying_, retuning_};
   Resizing resizing_{m_, launch_};
   Watching watching_{m_};
 };

@@ -14,9 +14,8 @@ struct View {
   const TuningState& state;
   const Moment& now;
   const RunningPlan& running;
-  const std::set<std::string>& lost;           // nodes that are away
-  const std::set<std::string>& kill_switches;  // nodes of the cluster whose switch is thrown
-  const std::string& beyond_site;              // what the job asks for beyond the site's policy; empty = nothing
+  const std::set<std::string>& lost;  // nodes that are away
+  const KillSwitches& thrown;
 
   // Why the ranks stay on the incumbent, whatever is found: frozen, the site's policy, or a node's kill switch. Empty =
   // they need not.

@@ -254,7 +254,7 @@ TEST_CASE("plans are priced without what is kept of single kernels and ranges") 
   world.hello("n1", 2);
   REQUIRE(job.state().fingerprint == hash(fingerprint));
   std::set<CostKind> kinds;
-  for (const Cost& cost : job.known_costs()) kinds.insert(cost.key.kind);
+  for (const Cost& cost : job.costs().known()) kinds.insert(cost.key.kind);
   CHECK(kinds == std::set<CostKind>{CostKind::kOperatorForward, CostKind::kStepTime});
 }
 
@@ -486,7 +486,7 @@ TEST_CASE("a job of another name begins with the factors that its hardware's lat
     profiling.phase = Phase::kProfiling;
     profiling.fingerprint = "not known yet";
     JobRun run(other.run(), profiling, {}, world.services.for_jobs);
-    run.costs_stored("n0", "hardware", true);
+    run.stored(benchmarked("n0", "hardware"));
     CHECK(run.state().calibration_json == run.state().earlier_calibration_json);
     return run.state().earlier_calibration_json;
   };
@@ -517,7 +517,9 @@ TEST_CASE("a job whose machines others use leaves later jobs what memory it need
   SearchReply reply;
   reply.calibration_json = tuner::to_json(learnt);
   JobRun run(job.run(), state, {}, world.services.for_jobs);
-  run.values_stored({values, disturbed});
+  BatchAnswer batch;
+  batch.values = {values, disturbed};
+  run.stored(batch);
   run.feed(SearchFinished{1, reply});
   CHECK(run.state().calibration_json == reply.calibration_json);  // the job itself goes by it
   const auto kept = tuner::parse_calibration(world.costs.fact("hardware", "tenant/a/calibration/gpt").value().value());

@@ -87,12 +87,11 @@ TEST_CASE("a job on mixed hardware is searched with the speed that benchmarks me
   place(tuning);
   CHECK(tuning.state().hardware.unprobed_nodes == std::vector<std::string>{"n1"});
   REQUIRE(tuning.state().phase == Phase::kProfiling);
-  (void)tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
+  const Outcome told = tuning.handle(CostsCounted{10, 0, {}, {}, "", "", {{"n1", 0.4}}}, {});
   CHECK(tuning.state().phase == Phase::kSearching);
   CHECK(tuning.state().hardware.unprobed_nodes.empty());
   CHECK(tuning.search_task().slow_devices == std::map<std::int32_t, double>{{1, 0.4}});
-  const auto notes = tuning.take_notes();
-  CHECK(std::ranges::any_of(notes, [](const Note& one) {
+  CHECK(std::ranges::any_of(told.notes, [](const Note& one) {
     return one.text ==
            "node n1, which is of other hardware, computes the model's operators at 40.0 % of the others' speed";
   }));
@@ -130,12 +129,12 @@ TEST_CASE("costs of a job's other hardware are stored as its own, and are not th
   profiling.fingerprint = "first";
   profiling.cluster = two_nodes();
   JobRun run(job.run(), profiling, {}, world.services.for_jobs);
-  run.costs_stored("n1", "second of the job", true);
+  run.stored(benchmarked("n1", "second of the job"));
   CHECK(run.state().fingerprint == "first");
   CHECK(world.costs.fact("second", "job_fingerprint/gpt").value() == "\"second of the job\"");
-  run.costs_stored("n0", "first of the job", true);
+  run.stored(benchmarked("n0", "first of the job"));
   CHECK(run.state().fingerprint == "first of the job");
   // What sets the nodes apart is nothing to this job.
-  run.costs_stored("n1", "first of the job", true);
+  run.stored(benchmarked("n1", "first of the job"));
   CHECK(world.costs.fact("second", "job_fingerprint/gpt").value() == "\"first of the job\"");
 }

@@ -62,9 +62,7 @@ struct ProfilingJob {
     feed(CommandFinished{"describe", true, "", to_json(test::near_model())});
   }
   [[nodiscard]] Moment now() const { return {clock.monotonic(), clock.wall()}; }
-  void take(std::vector<Action> more) {
-    for (Action& action : more) actions.push_back(std::move(action));
-  }
+  void take(const Outcome& told) { std::ranges::copy(told.actions, std::back_inserter(actions)); }
   void feed(const Event& event) { take(tuning.handle(event, now())); }
   template <typename Wanted>
   [[nodiscard]] std::vector<Wanted> take_all() {
@@ -261,7 +259,8 @@ TEST_CASE("a coordinator that restarts between probes and the rest asks under ne
   const std::vector<Cost> measured = near_costs(probes(), scattered);
   (void)next.handle(counted(measured, false), machine.now());
   std::string tag;
-  for (const Action& action : next.handle(counted(measured, true), machine.now())) {
+  const Outcome told = next.handle(counted(measured, true), machine.now());
+  for (const Action& action : told.actions) {
     if (const auto* benchmark = std::get_if<BenchmarkOn>(&action)) tag = benchmark->tag;
   }
   CHECK(tag == "benchmark/1/n0");

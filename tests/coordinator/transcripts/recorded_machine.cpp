@@ -12,8 +12,8 @@ RecordedMachine::RecordedMachine(std::string name, TuningState state, Found foun
   clock.advance(std::chrono::hours(1));
 }
 
-void RecordedMachine::take(const std::string& call, const Event* event, std::vector<Action> actions) {
-  const Handled handled = take_handled(tuning_, call, event, {clock.monotonic(), clock.wall()}, std::move(actions));
+void RecordedMachine::take(const std::string& call, const Event* event, Outcome outcome) {
+  const Handled handled = take_handled(tuning_, call, event, {clock.monotonic(), clock.wall()}, std::move(outcome));
   transcript_.add(handled, tuning_);
   for (const Action& action : handled.actions) {
     if (const auto* search = std::get_if<SearchPlans>(&action)) answer(*search);

@@ -41,7 +41,7 @@ class RecordedMachine {
   [[nodiscard]] const Tuning& tuning() const { return tuning_; }
 
  private:
-  void take(const std::string& call, const Event* event, std::vector<Action> actions);
+  void take(const std::string& call, const Event* event, Outcome outcome);
   void answer(const SearchPlans& search);
 
   std::string name_;

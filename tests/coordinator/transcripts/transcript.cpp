@@ -98,7 +98,7 @@ void Transcript::add_quiet(const Handled& handled) {
   quiet_.text += moment_text(handled.now.monotonic) + " " + to_text(*handled.event) + "\n";
   for (const MeasuredStep& step : handled.steps) quiet_.text += to_text(step) + "\n";
   if (!handled.steps.empty()) quiet_.counts["measured"] += static_cast<int>(handled.steps.size());
-  if (!handled.transition) return;
+  if (!handled.changed) return;
   ++quiet_.counts["saved"];
   quiet_.text += "saved\n";
 }
@@ -134,7 +134,7 @@ std::string Transcript::outputs_of(const Handled& handled) {
 
 void Transcript::write_whole(const Handled& handled, const TuningState& state) {
   const std::string what = handled.event != nullptr ? to_text(*handled.event) : handled.call;
-  whole_ += "@" + moment_text(handled.now.monotonic) + " " + what + (handled.transition ? " saved" : "") + "\n";
+  whole_ += "@" + moment_text(handled.now.monotonic) + " " + what + (handled.changed ? " saved" : "") + "\n";
   whole_ += outputs_of(handled);
   for (const MeasuredStep& step : handled.steps) whole_ += "  measured " + to_text(step) + "\n";
   const json document = json::parse(to_json(state));
@@ -164,7 +164,7 @@ void Transcript::add(const Handled& handled, const Tuning& after) {
   for (const MeasuredStep& step : handled.steps) quiet_.text += to_text(step) + "\n";
   text_ += "  =";
   write_difference(now);
-  if (handled.transition) text_ += " saved";
+  if (handled.changed) text_ += " saved";
   if (with_digests_) text_ += " #" + state_digest(after.state());
   text_ += "\n";
 }

@@ -109,9 +109,9 @@ TEST_CASE("an agreement commits after every rank, later than any of them") {
   CHECK(one.refuse(4) == Outcome::kNothing);  // too late
   CHECK(one.activate(0, 4, Nanoseconds(10)) == Outcome::kNothing);
   CHECK(one.activate(0, 4, Nanoseconds(10)) == Outcome::kNothing);
-  CHECK(one.activate(1, 4, Nanoseconds(30), {1, 2, 3, 4}) == Outcome::kNothing);
+  CHECK(one.activate(1, 4, Nanoseconds(30), {{.save_ms = 1, .build_ms = 4}}) == Outcome::kNothing);
   CHECK(one.missing_ranks() == "2");
-  CHECK(one.activate(2, 4, Nanoseconds(20), {9, 9, 9, 9}) == Outcome::kAllActive);
+  CHECK(one.activate(2, 4, Nanoseconds(20), {{.save_ms = 9, .build_ms = 9}}) == Outcome::kAllActive);
   CHECK(one.switch_time() == Nanoseconds(30));
   CHECK(one.phases().save_ms == 1);  // the slowest rank's
   CHECK(one.phases().build_ms == 4);

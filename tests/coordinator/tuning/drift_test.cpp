@@ -270,7 +270,7 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   Tuning tuning(state);
   ManualClock clock;
   clock.advance(std::chrono::hours(1));
-  const auto feed = [&](const Event& event) { return tuning.handle(event, {clock.monotonic(), clock.wall()}); };
+  const auto feed = [&](const Event& event) { return tuning.handle(event, {clock.monotonic(), clock.wall()}).actions; };
   (void)tuning.resume({clock.monotonic(), clock.wall()});
   (void)feed(NodeBack{"n0", {{0, 1, 1}, {1, 1, 1}}});
   CHECK_FALSE(asks_for_spare(feed(Tick{})));

@@ -88,10 +88,10 @@ class RestartedJob {
     state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
     return state;
   }
-  void take(const std::vector<Action>& actions) {
-    for (Note& one : tuning_.take_notes()) notes_.push_back(std::move(one));
-    if (tuning_.take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
-    for (const Action& one : actions) {
+  void take(const Outcome& told) {
+    std::ranges::copy(told.notes, std::back_inserter(notes_));
+    if (told.changed) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
+    for (const Action& one : told.actions) {
       if (const auto* launch = std::get_if<LaunchOn>(&one)) launches_.push_back(*launch);
       if (const auto* kill = std::get_if<KillOn>(&one)) kills_.push_back(*kill);
       if (const auto* search = std::get_if<SearchPlans>(&one)) answer(*search);

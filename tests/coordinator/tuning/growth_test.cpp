@@ -105,12 +105,12 @@ class ElasticJob {
     state.launch_ms = 3000;
     return state;
   }
-  void take(const std::vector<Action>& actions) {
-    for (const Action& one : actions) {
+  void take(const Outcome& told) {
+    for (const Action& one : told.actions) {
       if (const auto* search = std::get_if<SearchPlans>(&one)) asked_ = search->purpose;
     }
-    for (const Note& one : tuning_.take_notes()) notes_.push_back(one.kind + ": " + one.text);
-    if (!tuning_.take_transition()) return;
+    for (const Note& one : told.notes) notes_.push_back(one.kind + ": " + one.text);
+    if (!told.changed) return;
     // What is stored can be read again.
     REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
   }

@@ -16,8 +16,8 @@ TEST_CASE("a benchmark that is killed is run again, twice at most, and its first
   Tuning tuning(state);
   ManualClock clock;
   const auto now = [&] { return Moment{clock.monotonic(), clock.wall()}; };
-  const auto asked = [&](const std::vector<Action>& actions) {
-    for (const Action& action : actions) {
+  const auto asked = [&](const Outcome& told) {
+    for (const Action& action : told.actions) {
       if (const auto* benchmark = std::get_if<BenchmarkOn>(&action))
         return benchmark->tag + " " + benchmark->rendezvous;
     }

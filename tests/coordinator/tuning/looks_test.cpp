@@ -183,7 +183,8 @@ TEST_CASE("what gets slower shortly after the job was tuned again waits as a dri
   ManualClock clock;
   std::vector<SearchPlans> searches;
   const auto feed = [&](const Event& event) {
-    for (const Action& action : tuning.handle(event, {clock.monotonic(), clock.wall()})) {
+    const Outcome told = tuning.handle(event, {clock.monotonic(), clock.wall()});
+    for (const Action& action : told.actions) {
       if (const auto* const search = std::get_if<SearchPlans>(&action)) searches.push_back(*search);
     }
   };
@@ -246,7 +247,8 @@ TEST_CASE("what steps take longer beside looks is counted, and looks leave most 
   ManualClock clock;
   std::size_t looks = 0;
   const auto feed = [&](const Event& event) {
-    for (const Action& action : tuning.handle(event, {clock.monotonic(), clock.wall()})) {
+    const Outcome told = tuning.handle(event, {clock.monotonic(), clock.wall()});
+    for (const Action& action : told.actions) {
       looks += std::holds_alternative<ProbeHardware>(action) ? 1 : 0;
     }
   };

@@ -109,10 +109,10 @@ class Training {
     if (phase == Phase::kDescribing) state.outstanding = {{"describe", "n0", CommandKind::kDescribe}};
     return state;
   }
-  void take(const std::vector<Action>& actions) {
-    actions_.insert(actions_.end(), actions.begin(), actions.end());
-    for (const Note& one : tuning_->take_notes()) notes_.push_back(one.text);
-    if (tuning_->take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_->state())).ok());
+  void take(const Outcome& told) {
+    std::ranges::copy(told.actions, std::back_inserter(actions_));
+    for (const Note& one : told.notes) notes_.push_back(one.text);
+    if (told.changed) REQUIRE(parse_tuning_state(to_json(tuning_->state())).ok());
   }
 
   ManualClock clock_;

@@ -60,10 +60,10 @@ class ElasticJob {
     state.last_epoch = state.committed_epoch = state.launch_epoch = state.launch = 1;
     return state;
   }
-  void take(const std::vector<Action>& actions) {
-    for (const Note& one : tuning_.take_notes()) notes_.push_back(one.text);
-    if (tuning_.take_transition()) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
-    for (const Action& one : actions) {
+  void take(const Outcome& told) {
+    for (const Note& one : told.notes) notes_.push_back(one.text);
+    if (told.changed) REQUIRE(parse_tuning_state(to_json(tuning_.state())).ok());
+    for (const Action& one : told.actions) {
       const auto* search = std::get_if<SearchPlans>(&one);
       if (search != nullptr && search->purpose == SearchFor::kSpare) answer(search->number);
     }

@@ -28,11 +28,11 @@ struct Watched {
   [[nodiscard]] Moment now() const { return {clock.monotonic(), clock.wall()}; }
   [[nodiscard]] const TuningState& state() const { return tuning->state(); }
 
-  void took(const std::vector<Action>& actions) {
-    CHECK(actions.empty());  // whatever happens
-    for (const Note& note : tuning->take_notes()) notes.push_back(note.text);
-    for (const MeasuredStep& step : tuning->take_steps()) steps.push_back(step);
-    CHECK(tuning->take_decisions().empty());
+  void took(const Outcome& told) {
+    CHECK(told.actions.empty());  // whatever happens
+    for (const Note& note : told.notes) notes.push_back(note.text);
+    std::ranges::copy(told.steps, std::back_inserter(steps));
+    CHECK(told.decisions.empty());
   }
   void feed(const Event& event) { took(tuning->handle(event, now())); }
   void pass(Nanoseconds time) {
@@ -258,7 +258,7 @@ TEST_CASE("orders, searches and kill switches change nothing of a watched job", 
   one.feed(SearchFinished{1, {}});
   one.feed(NodesReady{{{"n0", 0, 2}}, ClusterText("{}"), "other"});
   one.feed(KillSwitches{{"n0"}});
-  CHECK(one.tuning->kill_switches() == std::set<std::string>{"n0"});
+  CHECK(one.tuning->kill_switches() == KillSwitches{{"n0"}});
   CHECK(one.tuning->held_by().empty());
   CHECK(to_json(one.state()) == before);
 }

@@ -8,15 +8,9 @@ namespace trimtab::coordinator {
 
 std::vector<std::pair<const char*, double>> ChangePhases::named() const {
   std::vector<std::pair<const char*, double>> phases;
-  const std::pair<const char*, double> all[] = {{"stop", stop_ms},      {"copy", copy_ms},
-                                                {"queue", queue_ms},    {"start", start_ms},
-                                                {"save", save_ms},      {"move", move_ms},
-                                                {"groups", groups_ms},  {"build", build_ms},
-                                                {"wait", wait_ms},      {"first_step", first_step_ms},
-                                                {"warm_up", warm_up_ms}};
-  for (const auto& phase : all) {
-    if (phase.second > 0) phases.push_back(phase);
-  }
+  fields([&](const char* name, auto part, auto...) {
+    if (this->*part > 0) phases.emplace_back(name, this->*part);
+  });
   return phases;
 }
 

@@ -31,7 +31,7 @@ bool Elastic::takes_nodes() const {
 
 void Elastic::offered(const NodesOffered& offered) {
   const bool forbidden = std::any_of(offered.nodes.begin(), offered.nodes.end(), [this](const NodeShare& share) {
-    return view_.kill_switches.contains(share.node);
+    return view_.thrown.nodes.contains(share.node);
   });
   if (forbidden || !takes_nodes()) return;
   const std::string joined = "node " + offered.joined + " has joined";

@@ -42,6 +42,10 @@ const std::string* LaunchState::hash_of(std::uint64_t epoch) const {
   return found == epoch_hashes.end() ? nullptr : &found->second;
 }
 
+bool LaunchState::is_outstanding(const std::string& tag) const {
+  return std::ranges::any_of(outstanding, [&](const OutstandingCommand& one) { return one.tag.text == tag; });
+}
+
 bool LaunchState::is_outstanding(CommandKind kind) const {
   return std::ranges::any_of(outstanding, [kind](const OutstandingCommand& one) { return one.kind == kind; });
 }
@@ -109,6 +113,23 @@ Next Launch::kill_reachable(AfterKill after, KillReach reach) {
   kill(after, reach);
   m_.commands.forget_of(m_.lost);
   return {m_.state.is_outstanding(CommandKind::kKill) ? Next::kNothing : Next::kRanksKilled};
+}
+
+std::optional<Next> Launch::end_without_lost() {
+  TuningState& state = m_.state;
+  const bool is_last = state.ends() || state.phase == Phase::kStopping || state.phase == Phase::kUntuned;
+  if (!is_last || m_.now.monotonic - m_.lost_at <= state.job.trials.deadline) return std::nullopt;
+  const bool waits = state.doing != Doing::kKilling || std::ranges::any_of(state.outstanding, [this](const auto& one) {
+                       return m_.lost.contains(one.node);
+                     });
+  if (!waits) return std::nullopt;
+  m_.out.note("warning",
+              "a node did not come back within the deadline: the job ends without, and what runs there is ended "
+              "when it comes back");
+  if (state.stop_asked) return kill_reachable(AfterKill::kStop);
+  if (state.ends()) return kill_reachable(AfterKill::kFail);
+  state.loss_note = "not compared: a node was lost for good at the job's end";
+  return kill_reachable(AfterKill::kFinish);
 }
 
 void Launch::runs() {

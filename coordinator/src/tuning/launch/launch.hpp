@@ -4,6 +4,7 @@
 // Sources: launch.cpp, crashes.cpp, submission.cpp (launches in a scheduler's hands).
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -22,6 +23,9 @@ class Launch {
   Next kill(AfterKill after, KillReach reach = KillReach::kLaunch);
   // The job ends: a node that is away is not waited for.
   [[nodiscard]] Next kill_reachable(AfterKill after, KillReach reach = KillReach::kLaunch);
+  // It does, and a node that its last steps or its ranks' end wait for has not come back: it goes without. Nothing
+  // where that is not so.
+  [[nodiscard]] std::optional<Next> end_without_lost();
   [[nodiscard]] Next handle(const CommandFinished& launched);
   // The first step of all ranks has come.
   void runs();

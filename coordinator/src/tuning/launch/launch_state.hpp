@@ -40,6 +40,7 @@ struct LaunchState {
   double launch_ms = 0;               // what the last launch took, until its first step
 
   [[nodiscard]] bool is_outstanding(CommandKind kind) const;
+  [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   // The current launch is one that tries a plan.
   [[nodiscard]] bool runs_trial() const { return launch_variant == kTrialVariant; }
   // A new epoch, of this plan. Old ones that no rank can run any more are forgotten.

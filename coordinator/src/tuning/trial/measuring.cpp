@@ -44,16 +44,10 @@ void Trying::take(const JobStep& step) {
   TuningState& state = m_.state;
   // What a trial's launch trains is thrown away.
   if (state.runs_trial()) return m_.running.learn_of_all(step.epoch);
-  const bool is_new = state.losses.empty() || step.step > state.losses.back().step;
-  if (is_new && std::ssize(state.losses) < std::min(state.job.trials.loss_check_steps, kLossesKept)) {
-    state.losses.push_back({step.step, step.loss, step.samples});
-  }
   m_.overhead.add_lost_steps(step.step);
   m_.elastic.tell_where_it_goes_on(step.step);
   m_.overhead.add_training(step);
-  state.step = step.step;
-  state.loss = step.loss;
-  state.step_ms = step.wall_ms;
+  state.take(step);
   if (m_.activity.get<PlanChange>() == nullptr) m_.running.learn_of_all(step.epoch);
 }
 

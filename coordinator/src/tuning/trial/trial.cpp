@@ -173,7 +173,7 @@ Next Trying::begin_trial(const PricedPlan& plan) {
     return {};
   }
   const std::int32_t id = trial.id;
-  m_.trials.change(forget_old_trials(m_.state));
+  std::ranges::move(forget_old_trials(m_.state), std::back_inserter(m_.out.changed_trials));
   if (m_.state.job.mode != JobMode::kApprove) return start_trial();
   m_.activity.become(Doing::kAwaitingApproval);
   m_.out.note("trial", "trial " + std::to_string(id) + " awaits approval");

@@ -68,10 +68,6 @@ void Trials::forget_told() {
   pass_times_.clear();
 }
 
-void Trials::change(std::vector<Trial> trials) {
-  std::ranges::move(trials, std::back_inserter(changed_));
-}
-
 const Trial& Trials::begin(const PricedPlan& candidate) {
   Trial trial;
   trial.id = view_.state.trials_begun() + 1;
@@ -143,7 +139,7 @@ void Trials::fail_adopted(Trial& trial, const Reason& reason, const std::string&
   trial.state = TrialState::kFailed;
   trial.reason = reason;
   trial.message = message;
-  changed_.push_back(trial);
+  out_.changed_trials.push_back(trial);
   rule_out(trial.plan.hash, reason);
 }
 
@@ -167,7 +163,7 @@ void Trials::take_back_blame(const std::string& node) {
                                    [&](const Trial& one) { return one.plan.hash == hash; });
   if (failed == records_.trials.rend() || failed->state != TrialState::kFailed) return;
   failed->reason = FailureReason::kAgentLost;
-  changed_.push_back(*failed);
+  out_.changed_trials.push_back(*failed);
   out_.note("trial", "plan " + hash + " may be tried again: node " + node + " was lost when it failed");
 }
 

@@ -45,9 +45,6 @@ class Trials {
   void fail_adopted(Trial& trial, const Reason& reason, const std::string& message);
   // Ranks whose peers' node dies crash or hang long before the node has been silent for so long that it is lost.
   void take_back_blame(const std::string& node);
-  // The database is to be told of them, too.
-  void change(std::vector<Trial> trials);
-  [[nodiscard]] std::vector<Trial> take_changed() { return std::exchange(changed_, {}); }
 
  private:
   // A change to the trial's candidate whose block is not complete yet.
@@ -67,7 +64,6 @@ class Trials {
   TrialRecords& records_;
   const View& view_;
   Outcome& out_;
-  std::vector<Trial> changed_;
   std::map<std::string, std::vector<double>> peak_bytes_;  // by rank, of each plan in this launch, or this trial's
   PassTimes pass_times_;                                   // the same
   std::optional<ToCandidate> to_candidate_;

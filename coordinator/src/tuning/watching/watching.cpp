@@ -64,20 +64,15 @@ bool Watching::is_over_for(const RankWatched& rank) const {
   return all_ended() && rank.launch <= m_.state.launch;
 }
 
-std::string Watching::node_of(std::int32_t rank) const {
-  const auto found = std::ranges::find_if(m_.state.nodes, [rank](const NodeShare& one) { return holds(one, rank); });
-  return found == m_.state.nodes.end() ? "" : found->node;
-}
-
 bool Watching::is_held_elsewhere(const RankWatched& rank) const {
   const auto known = ranks_.find(rank.rank);
   if (rank.launch != m_.state.launch || known == ranks_.end() || known->second.ended) return false;
-  const std::string node = node_of(rank.rank);
+  const std::string node = m_.state.node_of(rank.rank);
   return node != rank.node && !m_.lost.contains(node);
 }
 
 Next Watching::handle(const Event& event) {
-  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.kill_switches = switches->nodes;
+  if (const auto* const switches = std::get_if<KillSwitches>(&event)) m_.thrown = *switches;
   if (std::holds_alternative<Tick>(event)) return tick();
   if (const auto* const rank = std::get_if<RankWatched>(&event)) return handle(*rank);
   if (const auto* const told = std::get_if<FromRank>(&event)) return handle(*told);
@@ -123,7 +118,7 @@ void Watching::begin_launch(const RankWatched& rank) {
 void Watching::give_to(const std::string& node, std::int32_t rank) {
   std::vector<NodeShare>& shares = m_.state.nodes;
   m_.lost.erase(node);
-  if (node_of(rank) == node) return;
+  if (m_.state.node_of(rank) == node) return;
   take_out(shares, rank);
   const auto behind = std::ranges::find_if(shares, [rank](const NodeShare& one) { return one.first_rank > rank; });
   shares.insert(behind, {node, rank, 1});
@@ -143,7 +138,10 @@ Next Watching::handle(const FromRank& from) {
   told_at_ = m_.now.monotonic;
   if (const auto* const step = std::get_if<RankStep>(&from.news)) {
     if (known->second.ended) return {};
-    if (const auto whole = m_.assembly.add(from.rank, *step)) take(*whole);
+    if (const auto whole = m_.assembly.add(from.rank, *step)) {
+      m_.state.take(*whole);
+      measure(*whole);
+    }
   }
   if (const auto* const exited = std::get_if<RankExited>(&from.news)) {
     ended(from.rank, exited->exit_code == 0 && exited->signal == 0,
@@ -208,7 +206,7 @@ Next Watching::tick() {
   }
   if (all_ended()) return end();
   const bool all_away = std::ranges::all_of(
-      ranks_, [this](const auto& one) { return one.second.ended || m_.lost.contains(node_of(one.first)); });
+      ranks_, [this](const auto& one) { return one.second.ended || m_.lost.contains(m_.state.node_of(one.first)); });
   if (!m_.lost.empty() && all_away && now - m_.lost_at >= kAway) {
     return {Next::kFail, "its nodes have been away for more than " + format_duration(kAway) +
                              ": nobody knows what became of its ranks"};
@@ -227,18 +225,6 @@ void Watching::tell_silence() {
     return;
   m_.out.note("warning", "no sign of life from the ranks for more than " + format_duration(patience) +
                              ". The job is watched: nothing is ended");
-}
-
-void Watching::take(const JobStep& step) {
-  TuningState& state = m_.state;
-  const bool is_new = state.losses.empty() || step.step > state.losses.back().step;
-  if (is_new && std::ssize(state.losses) < std::min(state.job.trials.loss_check_steps, kLossesKept)) {
-    state.losses.push_back({step.step, step.loss, step.samples});
-  }
-  state.step = step.step;
-  state.loss = step.loss;
-  state.step_ms = step.wall_ms;
-  measure(step);
 }
 
 // How long a step takes, from the first warm ones.

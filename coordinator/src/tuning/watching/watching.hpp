@@ -48,12 +48,10 @@ class Watching {
     std::string how;     // otherwise, in words
   };
   [[nodiscard]] bool all_ended() const;
-  [[nodiscard]] std::string node_of(std::int32_t rank) const;
   void begin_launch(const RankWatched& rank);
   void give_to(const std::string& node, std::int32_t rank);
   void ended(std::int32_t number, bool clean, const std::string& how);
   void expect_the_living();
-  void take(const JobStep& step);
   void measure(const JobStep& step);
   [[nodiscard]] Next end();
   [[nodiscard]] std::string how_it_ended() const;
