@@ -7,6 +7,13 @@ add_executable(noise_and_drift drift/noise_and_drift.cpp)
 target_include_directories(noise_and_drift PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
 target_link_libraries(noise_and_drift PRIVATE tuning trimtab_warnings)
 
+# A job's searches by `unified` and by `aceso`, with the same budget.
+add_executable(job_strategies unified/job_strategies.cpp unified/published_settings.cpp
+                              ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
+target_include_directories(job_strategies PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
+target_link_libraries(job_strategies PRIVATE simulation tuning tuner schema_published schema_store trimtab_warnings)
+target_compile_definitions(job_strategies PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
 # One coordinator process under the load of many agents: agents_load --help.
 set(agents_load_dir ${CMAKE_CURRENT_LIST_DIR}/agents_load)
 add_executable(agents_load)

@@ -4,6 +4,7 @@
 Usage: bench/simulate_table.py [--build build/release] [--peers ../shared/peers/aceso_v100] [--seeds 25]
                                [--other-seeds N] [--scale N] [--scale-budget 2000ev] [--first-seed 1] [--only SETTING]
                                [--planners tuner,random,hill-climb] [--others N] [--jobs 1] [--scenario FILE]
+                               [--strategy NAME]
                                [--out bench/results/simulate.md] [--raw FILE] [--from FILE]
 
 --raw keeps every run as it ends, so that an interrupted table is not lost: --from takes the runs that a file has, and
@@ -54,7 +55,7 @@ name = "{name}"
 mode = "auto"
 world_size = 1
 steps = {steps}
-working_directory = "/tmp"
+{strategy}working_directory = "/tmp"
 [commands]
 describe = ["true"]
 benchmark = ["true"]
@@ -93,9 +94,10 @@ class Laboratory:
         self.directory = pathlib.Path(directory)
         self.costs = self.directory / "costs.db"
         self.jobs = {name: self.directory / f"{name}.toml" for name in ("open", "sweep")}
-        self.jobs["open"].write_text(OPEN.format(name="open", steps=5000, trials=12, overhead=0.02))
+        strategy = f'strategy = "{arguments.strategy}"\n' if arguments.strategy else ""
+        self.jobs["open"].write_text(OPEN.format(name="open", steps=5000, trials=12, overhead=0.02, strategy=strategy))
         # As many trials and steps as it takes.
-        self.jobs["sweep"].write_text(OPEN.format(name="sweep", steps=10**6, trials=10**5, overhead=1.0))
+        self.jobs["sweep"].write_text(OPEN.format(name="sweep", steps=10**6, trials=10**5, overhead=1.0, strategy=""))
         self.call("db", "import", "--format", "aceso", arguments.peers, self.costs, "--documents", self.directory)
 
     def call(self, *words):
@@ -394,6 +396,7 @@ def main():
     parser.add_argument("--budget", default="10000ev")
     parser.add_argument("--best-budget", default="60000ev")
     parser.add_argument("--scenario", default="")
+    parser.add_argument("--strategy", default="", help="that the jobs name; empty: they name none")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--raw", type=pathlib.Path, help="every run's document, one a line, appended")

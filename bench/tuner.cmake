@@ -55,8 +55,8 @@ foreach(name h3t_table h3t_documents)
 endforeach()
 
 # `unified` beside every other strategy, and what each family of knobs brings it.
-add_executable(unified_table unified/unified_table.cpp unified/unified_rows.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp
-                             ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
+add_executable(unified_table unified/unified_table.cpp unified/unified_rows.cpp unified/published_settings.cpp
+                             ${PROJECT_SOURCE_DIR}/tests/tuner/split_world.cpp ${PROJECT_SOURCE_DIR}/tests/tuner/world.cpp)
 target_link_libraries(unified_table PRIVATE tuner papers schema_published trimtab_warnings)
 target_compile_definitions(unified_table PRIVATE TRIMTAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 

@@ -8,16 +8,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <functional>
-#include <set>
+#include <optional>
 #include <string>
 
 #include "../../tests/tuner/split_world.hpp"
 #include "../thread_seconds.hpp"
 #include "papers/cost_models.hpp"
-#include "schema/published.hpp"
+#include "published_settings.hpp"
 #include "tuner/search.hpp"
 #include "unified_rows.hpp"
 
@@ -81,39 +79,7 @@ void compare(const std::string& profile, const std::string& setting, const CostM
   rows.add(row);
 }
 
-struct Setting {
-  std::string name;
-  const Model* model;
-  const Cluster* cluster;
-  std::vector<Cost> costs;
-};
-
-// A cluster belongs to the model whose file's name begins its own.
-std::vector<Setting> settings_of(const Published& published) {
-  std::vector<Setting> settings;
-  for (const PublishedCluster& one : published.clusters) {
-    const PublishedModel* of = nullptr;
-    for (const PublishedModel& model : published.models) {
-      const std::string stem = model.file.substr(0, model.file.size() - std::strlen(".json"));
-      const bool fits = one.file.starts_with(stem + ".") || one.file.starts_with(stem + "-");
-      if (fits && (of == nullptr || model.file.size() > of->file.size())) of = &model;
-    }
-    if (of == nullptr) continue;
-    std::set<std::string> wanted;
-    for (const Node& node : one.cluster.nodes) wanted.insert(node.fingerprint);
-    Setting setting{one.file, &of->model, &one.cluster, {}};
-    for (const PublishedCosts& costs : published.costs) {
-      if (!wanted.contains(hash(costs.fingerprint))) continue;
-      setting.costs.insert(setting.costs.end(), costs.costs.begin(), costs.costs.end());
-    }
-    settings.push_back(std::move(setting));
-  }
-  return settings;
-}
-
-int compare_published(bench::Rows& rows) {
-  const char* const set = std::getenv("TRIMTAB_PEERS");
-  const std::string root = set != nullptr ? set : TRIMTAB_SOURCE_DIR "/../shared/peers";
+void compare_published(bench::Rows& rows) {
   struct Kind {
     std::string format, directory;
     std::vector<std::pair<std::string, std::string>> models;  // and their spaces
@@ -128,19 +94,11 @@ int compare_published(bench::Rows& rows) {
         {"native", "all"}}},
       {"oases", "oases", {{"oases:paper", "oases"}, {"oases:published", "oases"}, {"native", "all"}}}};
   for (const Kind& kind : kinds) {
-    const std::string directory = root + "/" + kind.directory;
-    if (!std::filesystem::exists(directory)) {
-      std::fprintf(stderr, "%s is absent: the profile %s is left out\n", directory.c_str(), kind.format.c_str());
-      continue;
-    }
-    const Result<Published> published = read_published(kind.format, {directory});
-    if (!published.ok()) {
-      std::fprintf(stderr, "%s\n", published.error().message.c_str());
-      return 3;
-    }
-    const std::vector<Setting> settings = settings_of(*published);
+    const std::optional<Published> published = bench::published_profile(kind.format, kind.directory);
+    if (!published) continue;
+    const std::vector<bench::Setting> settings = bench::settings_of(*published);
     for (const auto& [name, space] : kind.models) {
-      for (const Setting& setting : settings) {
+      for (const bench::Setting& setting : settings) {
         CostTableOptions estimates;
         estimates.allow_estimates = true;
         auto cost_model = make_cost_model(name, *setting.model, *setting.cluster, setting.costs, estimates);
@@ -148,7 +106,6 @@ int compare_published(bench::Rows& rows) {
       }
     }
   }
-  return 0;
 }
 
 // Worlds of the tests: random operators, splits, links, slowdowns and memory, in every second one host copies too,
@@ -192,8 +149,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   bench::Rows rows(arguments[2]);
-  int failed = 0;
-  if (what == "published") failed = compare_published(rows);
+  if (what == "published") compare_published(rows);
   if (what == "random") {
     each_world(worlds,
                [&](const std::string& name, const CostModel& model) { compare("random", name, model, "all", rows); });
@@ -202,5 +158,5 @@ int main(int count, char** arguments) {
     each_world(worlds, [&](const std::string& name, const CostModel& model) { ablate(name, model, rows); });
   }
   rows.print();
-  return failed;
+  return 0;
 }

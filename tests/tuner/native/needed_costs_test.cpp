@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <tuple>
 
+#include "schema/costs/sequence_sharing.hpp"
 #include "tuner/search.hpp"
 #include "tuner/validate.hpp"
 #include "world.hpp"
@@ -107,6 +109,85 @@ TEST_CASE("with every knob too, every plan can be priced with the needed costs")
   CHECK(tensor == std::set<std::int32_t>{1, 2, 4});
   CHECK(levels.size() == 4);
   CHECK(halved);
+}
+
+TEST_CASE("plans whose ranks share sequences are priced by what was measured") {
+  test::World world = transformer(2, 4, 8);
+  for (Operator& op : world.model.operators) {
+    op.tensor_all_reduces = op.cost_key == "head" ? 0 : 1;
+    op.shape["sequence"] = 64;
+    if (op.cost_key == "attention") op.kind = "attention";
+  }
+  Knobs knobs;
+  knobs.tensor_parallel = knobs.sharded = knobs.sequence_parallel = knobs.context_parallel = true;
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, knobs, {});
+  Knobs without = knobs;
+  without.sequence_parallel = without.context_parallel = false;
+  const std::vector<CostKey> fewer = needed_costs(world.model, world.cluster, without, {});
+  CHECK(keys.size() > fewer.size());
+  CHECK(std::ranges::none_of(fewer, [](const CostKey& key) { return is_sharing_name(key.sharding); }));
+  for (const CostKey& key : keys) {
+    const std::int64_t value =
+        key.kind == CostKind::kProcessBytes ? 0 : 1000 + 500 * key.samples / key.tp + key.bytes / 100;
+    world.costs.push_back(test::exact_cost(key, value));
+  }
+  CHECK(needed_costs(world.model, world.cluster, knobs, world.costs).empty());
+  const NativeCostModel model(world.table());
+  const auto operators = static_cast<std::int32_t>(world.model.operators.size());
+  for (const auto& [cp, tp, parallel] :
+       {std::tuple{1, 2, true}, {1, 4, true}, {2, 1, false}, {2, 2, false}, {2, 2, true}, {4, 1, false}}) {
+    for (const std::int32_t devices : {2, 4}) {
+      if (cp * tp > devices) continue;
+      std::vector<std::int32_t> ends{operators};
+      if (devices == 2) ends.insert(ends.begin(), 3);
+      Plan plan = test::make_plan(world.model, 4, ends, std::vector<std::int32_t>(ends.size(), devices));
+      for (Stage& stage : plan.stages) {
+        Segment& segment = stage.segments[0];
+        segment.cp = cp;
+        segment.tp = tp;
+        segment.dp = devices / (cp * tp);
+        if (segment.dp > 1) segment.sharded = ShardedLevel::kParameters;
+      }
+      if (parallel) plan.target_knobs["sequence_parallel"] = "true";
+      CAPTURE(cp, tp, parallel, devices);
+      REQUIRE(validate(plan, world.model, world.cluster, knobs).empty());
+      const Prediction prediction = model.evaluate(plan);
+      CHECK(prediction.missing_costs.empty());
+      CHECK(prediction.estimated_costs.empty());
+    }
+  }
+  // And a search whose best plan shares sequences, since that is measured to be fast.
+  for (Cost& cost : world.costs) {
+    if (is_sharing_name(cost.key.sharding)) cost = test::exact_cost(cost.key, 10);
+  }
+  SearchOptions options;
+  options.max_evaluations = 4000;
+  options.strategy = "unified";
+  const SearchOutcome outcome = search(NativeCostModel(world.table()), knobs, options).value();
+  REQUIRE_FALSE(outcome.result.plans.empty());
+  const RankedPlan& best = outcome.result.plans.front();
+  CHECK(sharing_of(best.plan, best.plan.stages[0].segments[0]) != "");
+  CHECK(best.prediction.estimated_costs.empty());
+}
+
+TEST_CASE("what ranks of several nodes exchange of a sequence is asked for too") {
+  test::World world = transformer(2, 1, 8);
+  world.cluster.nodes.push_back(world.cluster.nodes[0]);
+  world.cluster.nodes[1].name = "other";
+  for (Operator& op : world.model.operators) {
+    op.shape["sequence"] = 64;
+    if (op.cost_key == "attention") op.kind = "attention";
+  }
+  Knobs knobs;
+  knobs.context_parallel = true;
+  const std::vector<CostKey> keys = needed_costs(world.model, world.cluster, knobs, {});
+  for (const char* const primitive : {"all_gather", "reduce_scatter"}) {
+    CHECK(std::ranges::any_of(keys, [&](const CostKey& key) {
+      return key.subject == primitive && key.group_size == 2 && key.placement == "inter_node";
+    }));
+  }
+  // No node's ranks can measure the operator.
+  CHECK(std::ranges::none_of(keys, [](const CostKey& key) { return is_sharing_name(key.sharding); }));
 }
 
 TEST_CASE("memory switches need the host's link and optimizer, and replicas' whole layers") {

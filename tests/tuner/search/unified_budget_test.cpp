@@ -100,5 +100,43 @@ TEST_CASE("unified is no worse than any strategy with a seventh of its time") {
   }
 }
 
+TEST_CASE("a search that goes on where aceso ended is no worse than that, plan by plan, with the same evaluations") {
+  Random random(913);
+  int better = 0;
+  for (int i = 0; i < test::tried(12); ++i) {
+    const test::World world = world_of(random, i);
+    const NativeCostModel model(world.table(true));
+    Knobs knobs;
+    knobs.tensor_parallel = knobs.sharded = true;
+    knobs.sequence_parallel = knobs.interleaved = i % 3 == 0;
+    SearchOptions options;
+    options.max_evaluations = i % 2 == 0 ? 100 : 3000;
+    options.distinct = i % 4 < 2 ? 0.005 : 0;
+    const SearchOutcome alone = search(model, knobs, options).value();
+    options.first = "aceso";
+    options.strategy = "unified";
+    const SearchOutcome both = search(model, knobs, options).value();
+    INFO("seed 913, case " << i);
+    CHECK(both.result.strategy == "unified");
+    REQUIRE(both.result.plans.size() >= alone.result.plans.size());
+    for (std::size_t k = 0; k < alone.result.plans.size(); ++k) {
+      REQUIRE(both.result.plans[k].prediction.iteration_ms <= alone.result.plans[k].prediction.iteration_ms);
+    }
+    if (both.result.plans.empty()) {
+      REQUIRE_FALSE(both.infeasible.empty());
+      continue;
+    }
+    REQUIRE(both.infeasible.empty());
+    REQUIRE(both.result.lower_bound_ms <= both.result.plans.front().prediction.iteration_ms);
+    REQUIRE(both.result.lower_bound_ms >= alone.result.lower_bound_ms);
+    const auto slower = [](const RankedPlan& of, const RankedPlan& than) {
+      return of.prediction.iteration_ms > than.prediction.iteration_ms * (1 + 1e-9);
+    };
+    const auto& few = alone.result.plans;
+    better += !std::ranges::equal(few, both.result.plans, std::not_fn(slower)) ? 1 : 0;
+  }
+  CHECK(better > 0);
+}
+
 }  // namespace
 }  // namespace trimtab::tuner

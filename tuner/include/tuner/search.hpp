@@ -37,8 +37,11 @@ struct UnifiedOptions {
 
 struct SearchOptions {
   std::string strategy = "aceso";  // one of strategies()
-  std::string space = "job";       // what may vary, one of plan_spaces()
-  std::string target;              // one of targets() (schema/target.hpp): its plans alone; empty = any
+  // Another one that searches before it with the whole budget. The strategy goes on from there with what that one
+  // leaves, and what both find is kept: so the answer is no worse than that one's alone. Empty = none.
+  std::string first;
+  std::string space = "job";  // what may vary, one of plan_spaces()
+  std::string target;         // one of targets() (schema/target.hpp): its plans alone; empty = any
   std::uint64_t seed = 1;
   std::uint64_t max_evaluations = 0;  // 0 = unlimited
   std::function<bool()> stop;         // asked often; true ends the search with the best so far

@@ -8,6 +8,7 @@
 #include "native/costs/operator_traits.hpp"
 #include "native/costs/training_correction.hpp"
 #include "native/stage/switch_stage.hpp"
+#include "plan/plan_space.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -50,12 +51,19 @@ class Needed {
       std::vector<std::int32_t> replicas = possible_degrees(model, cluster, knobs, tp);
       if (!replicas.empty()) widths_.push_back({tp, std::move(replicas)});
     }
+    for (const PlanSpace& space : whole_plan_spaces(model, plan_space(model, cluster, knobs, 1))) {
+      if (space.interleaved) continue;
+      const std::int32_t tp = space.tensor_parallel.front();
+      std::vector<std::int32_t> replicas = possible_degrees(model, cluster, knobs, tp * space.sequence.cp);
+      if (!replicas.empty()) shared_.push_back({tp, std::move(replicas), space.sequence});
+    }
   }
 
   std::set<CostKey> collect() {
-    for (const Width& width : widths_) add_operators(width);
+    for (const Width& width : widths_) add_operators(width, sample_counts(width), "default");
+    for (const Width& width : shared_) add_shared(width);
     add_optimizers();
-    if (knobs_.data_parallel) add_gradients();
+    add_gradients();
     if (halves(true)) add_tensor_reduces();
     if (knobs_.pipeline && cluster_.devices() > 1) add_transfers();
     if (knobs_.memory_switches) add_switches();
@@ -71,16 +79,19 @@ class Needed {
   struct Width {
     std::int32_t tp = 1;
     std::vector<std::int32_t> replicas;
+    SequenceShare sequence = {};
+
+    [[nodiscard]] std::int32_t ranks() const { return tp * sequence.cp; }
   };
 
   // More samples than the largest device could hold of this operator alone cannot be in a plan that fits.
-  [[nodiscard]] bool could_fit(const Operator& op, std::int32_t samples, std::int32_t tp) const {
+  [[nodiscard]] bool could_fit(const Operator& op, std::int32_t samples, std::int32_t ranks) const {
     Bytes most = 0;
     for (const Node& node : cluster_.nodes) {
       if (node.memory_bytes <= 0) return true;
       most = std::max(most, node.memory_bytes);
     }
-    return static_cast<double>(op.activation_bytes) * samples / tp <= static_cast<double>(most);
+    return static_cast<double>(op.activation_bytes) * samples / ranks <= static_cast<double>(most);
   }
 
   // Whether plans may run half microbatches: slices, or `sub_batches` of tensor-parallel ranks.
@@ -99,20 +110,19 @@ class Needed {
     return {counts.begin(), counts.end()};
   }
 
-  void add_operators(const Width& width) {
-    const std::vector<std::int32_t> samples = sample_counts(width);
+  void add_operators(const Width& width, const std::vector<std::int32_t>& samples, const std::string& sharding) {
     std::set<std::string> seen;
     for (const Operator& op : model_.operators) {
       if (!seen.insert(op.cost_key).second) continue;
       std::vector<std::int32_t> fitting;
       for (const std::int32_t count : samples) {
-        if (could_fit(op, count, width.tp)) fitting.push_back(count);
+        if (could_fit(op, count, width.ranks())) fitting.push_back(count);
       }
-      for (const std::int32_t count : bracket(fitting, kSampleCounts)) add_operator(op, count, width.tp);
+      for (const std::int32_t count : bracket(fitting, kSampleCounts)) add_operator(op, count, width.tp, sharding);
     }
   }
 
-  void add_operator(const Operator& op, std::int32_t samples, std::int32_t tp) {
+  void add_operator(const Operator& op, std::int32_t samples, std::int32_t tp, const std::string& sharding) {
     for (const CostKind kind : {CostKind::kOperatorForward, CostKind::kOperatorBackward, CostKind::kOperatorStoredBytes,
                                 CostKind::kOperatorWorkingBytes}) {
       CostKey key;
@@ -121,8 +131,45 @@ class Needed {
       key.dtype = model_.dtype;
       key.samples = samples;
       key.tp = tp;
+      key.sharding = sharding;
       keys_.insert(key);
     }
+  }
+
+  // Ranks that share sequences: their operators, which the ranks of one node can measure, and what the price of those
+  // on several nodes is made of (sequence_costs.hpp).
+  void add_shared(const Width& width) {
+    const auto [cp, parallel] = width.sequence;
+    const std::vector<std::int32_t> samples = possible_samples(model_, width.replicas);
+    if (samples.empty()) return;
+    if (width.ranks() <= largest_node(cluster_)) add_operators(width, samples, sharing_name(cp, parallel));
+    const char* const sum = parallel ? "reduce_scatter" : "all_reduce";
+    const auto sums = [&](std::int32_t parts) {
+      return collective_sizes(samples, parts, [](const Operator& op) {
+        return tensor_all_reduces(op).value_or(0) > 0 ? op.output_bytes : 0;
+      });
+    };
+    const std::string inside = to_string(Placement::kIntraNode);
+    if (width.tp > 1) add_collective("all_reduce", width.tp, inside, sums(1));
+    if (width.tp > 1) add_collective(sum, width.tp, inside, sums(cp));
+    if (parallel) add_collective("all_gather", width.tp, inside, sums(width.ranks()));
+    if (cp == 1) return;
+    for (const std::string& placement : placements(width.ranks())) {
+      add_collective("all_gather", cp, placement, collective_sizes(samples, width.ranks(), key_value_bytes));
+      add_collective("reduce_scatter", cp, placement, collective_sizes(samples, width.tp, key_value_bytes));
+    }
+  }
+
+  // Of the operators' bytes of a sample, where they have any, one of so many parts.
+  template <typename BytesOf>
+  [[nodiscard]] std::vector<std::int64_t> collective_sizes(const std::vector<std::int32_t>& samples, std::int32_t parts,
+                                                           BytesOf&& bytes_of) const {
+    std::set<Bytes> bytes;
+    for (const Operator& op : model_.operators) bytes.insert(bytes_of(op));
+    bytes.erase(0);
+    if (bytes.empty()) return {};
+    return sizes_between(std::max<std::int64_t>(*bytes.begin() * samples.front() / parts, 1),
+                         std::max<std::int64_t>(*bytes.rbegin() * samples.back() / parts, 1));
   }
 
   void add_optimizers() {
@@ -161,11 +208,8 @@ class Needed {
 
   void add_gradients() {
     std::set<std::pair<std::int32_t, std::string>> groups;
-    for (const Width& width : widths_) {
-      for (const std::int32_t replicas : width.replicas) {
-        if (replicas < 2) continue;
-        for (std::string& placement : placements(replicas * width.tp)) groups.emplace(replicas, std::move(placement));
-      }
+    for (const std::vector<Width>* const widths : {&widths_, &shared_}) {
+      for (const Width& width : *widths) add_groups(width, groups);
     }
     const double gradient = model_.gradient_bytes_per_parameter_byte;
     const std::vector<std::int64_t> gradients = parameter_sizes(gradient);
@@ -174,6 +218,15 @@ class Needed {
       if (!knobs_.sharded) continue;
       add_collective("reduce_scatter", replicas, placement, gradients);
       add_collective("all_gather", replicas, placement, parameter_sizes(1.0 / replicas));
+    }
+  }
+
+  // Ranks that hold the same parameters, and where: replicas, each with those that share its sequences.
+  void add_groups(const Width& width, std::set<std::pair<std::int32_t, std::string>>& groups) const {
+    for (const std::int32_t replicas : width.replicas) {
+      const std::int32_t alike = replicas * width.sequence.cp;
+      if (alike < 2) continue;
+      for (std::string& placement : placements(alike * width.tp)) groups.emplace(alike, std::move(placement));
     }
   }
 
@@ -237,6 +290,11 @@ class Needed {
       smallest *= halves(false) && least % 2 == 0 ? least / 2 : least;
     }
     largest *= microbatches_.back();
+    std::int32_t parts = 1;  // of a sample
+    for (const Width& width : shared_) {
+      parts = std::max(parts, width.sequence.cp * (width.sequence.parallel ? width.tp : 1));
+    }
+    smallest = std::max<std::int64_t>(smallest / parts, 1);
     for (const std::string& placement : placements(2)) {
       for (const std::int64_t bytes : sizes_between(smallest, largest)) {
         CostKey key;
@@ -301,6 +359,7 @@ class Needed {
   const Knobs& knobs_;
   std::vector<std::int32_t> microbatches_;
   std::vector<Width> widths_;
+  std::vector<Width> shared_;  // whose ranks share sequences
   std::set<CostKey> keys_;
 };
 

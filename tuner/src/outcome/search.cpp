@@ -1,6 +1,7 @@
 #include "tuner/search.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "outcome/bucket_sizes.hpp"
 #include "pricing/bounds.hpp"
@@ -396,20 +397,40 @@ double best_ms(const SearchResult& result) {
   return result.plans.empty() ? std::numeric_limits<double>::infinity() : result.plans.front().prediction.iteration_ms;
 }
 
+// Best first, no more than were asked for; without repeats and near copies of faster ones.
+void keep_best(const SearchOptions& options, std::vector<RankedPlan>& plans) {
+  std::ranges::stable_sort(plans, {}, [](const RankedPlan& of) { return of.prediction.iteration_ms; });
+  std::set<std::string> seen;
+  std::map<std::string, double> slowest;  // of those that are kept, by what they are without their recompute
+  std::erase_if(plans, [&](const RankedPlan& of) {
+    if (!seen.insert(semantic_hash(of.plan)).second) return true;
+    if (options.distinct == 0) return false;
+    const double ms = of.prediction.iteration_ms;
+    const auto [alike, is_new] = slowest.try_emplace(semantic_hash(layout_of(of.plan)), ms);
+    if (!is_new && ms <= alike->second * (1 + options.distinct)) return true;
+    alike->second = ms;
+    return false;
+  });
+  if (plans.size() > options.plans) plans.resize(options.plans);
+}
+
+// Trace, evaluations and plans of another search.
+void join(SearchOutcome part, const SearchOptions& options, SearchOutcome& whole) {
+  SearchResult& result = whole.result;
+  std::ranges::move(part.trace, std::back_inserter(whole.trace));
+  result.evaluations += part.result.evaluations;
+  std::ranges::move(part.result.plans, std::back_inserter(result.plans));
+  keep_best(options, result.plans);
+}
+
 // What the search of another space has found. The bound of both is that of the lower.
 void take_over(SearchOutcome part, const SearchOptions& options, SearchOutcome& whole) {
   SearchResult& result = whole.result;
-  std::move(part.trace.begin(), part.trace.end(), std::back_inserter(whole.trace));
-  result.evaluations += part.result.evaluations;
   if (part.result.stopped == "budget" || part.result.stopped == "cancelled") result.stopped = part.result.stopped;
   result.proven = result.proven && part.result.proven;
   const bool nothing = part.result.proven && part.result.plans.empty();
   if (!nothing) result.lower_bound_ms = std::min(result.lower_bound_ms, part.result.lower_bound_ms);
-  std::move(part.result.plans.begin(), part.result.plans.end(), std::back_inserter(result.plans));
-  std::ranges::stable_sort(result.plans, {}, [](const RankedPlan& of) { return of.prediction.iteration_ms; });
-  std::set<std::string> seen;
-  std::erase_if(result.plans, [&seen](const RankedPlan& of) { return !seen.insert(semantic_hash(of.plan)).second; });
-  if (result.plans.size() > options.plans) result.plans.resize(options.plans);
+  join(std::move(part), options, whole);
 }
 
 // The spaces of other whole plans, those of the least bounds first, and what is left out of them: those that hold
@@ -465,9 +486,8 @@ std::vector<PlanSpace> other_spaces(const CostModel& cost_model, const PlanSpace
   return cost_model.unpriced(shares).empty() ? spaces : std::vector<PlanSpace>{};
 }
 
-}  // namespace
-
-Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, const SearchOptions& options) {
+// One strategy in all spaces.
+Result<SearchOutcome> search_with(const CostModel& cost_model, const Knobs& knobs, const SearchOptions& options) {
   TRIMTAB_TRY(const Strategy* const strategy, find_strategy(options.strategy));
   const Model& model = cost_model.model();
   std::int32_t fixed = 0;
@@ -488,6 +508,28 @@ Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, co
   }
   if (!outcome.result.plans.empty()) return outcome;
   TRIMTAB_TRY(outcome.infeasible, first.why_nothing_fits());
+  return outcome;
+}
+
+}  // namespace
+
+Result<SearchOutcome> search(const CostModel& cost_model, const Knobs& knobs, const SearchOptions& options) {
+  if (options.first.empty()) return search_with(cost_model, knobs, options);
+  SearchOptions begin = options;
+  begin.strategy = options.first;
+  TRIMTAB_TRY(SearchOutcome before, search_with(cost_model, knobs, begin));
+  before.result.strategy = options.strategy;
+  std::optional<SearchOptions> rest = share_of(options, before.result.evaluations, 1);
+  if (before.result.proven || !rest || (options.stop && options.stop())) return before;
+  if (!before.result.plans.empty()) rest->start = before.result.plans.front().plan;
+  TRIMTAB_TRY(SearchOutcome outcome, search_with(cost_model, knobs, *rest));
+  SearchResult& result = outcome.result;
+  result.lower_bound_ms = std::max(result.lower_bound_ms, before.result.lower_bound_ms);
+  join(std::move(before), options, outcome);
+  if (result.plans.empty()) return outcome;
+  outcome.infeasible.clear();
+  result.lower_bound_ms = std::min(result.lower_bound_ms, best_ms(result));
+  result.proven = result.proven || meets_bound(result, options);
   return outcome;
 }
 

@@ -266,7 +266,8 @@ Limits part_of(const Limits& whole, double from, double until) {
 
 tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) {
   tuner::SearchOptions options;
-  options.strategy = task.strategy.empty() ? usual_strategy(task.knobs) : task.strategy;
+  options.strategy = task.strategy.empty() ? kUsualStrategy : task.strategy;
+  if (options.strategy == kUsualStrategy) options.first = "aceso";  // which unified is then never worse than
   options.seed = task.seed;
   options.max_evaluations = task.max_evaluations;
   options.start = without_own(setting.incumbent);
@@ -276,6 +277,7 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) 
   options.target = task.target;
   if (limits_plans(task.target)) {
     options.strategy = "target";
+    options.first.clear();
     options.space = "all";
   }
   return options;
@@ -392,10 +394,6 @@ Result<SearchReply> plan_all(const SearchTask& task, const Limits& limits) {
 }
 
 }  // namespace
-
-std::string usual_strategy(const Knobs& knobs) {
-  return knobs.memory_switches ? "unified" : "aceso";
-}
 
 SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::function<bool()>& stop) {
   const Nanoseconds begin = clock.monotonic();

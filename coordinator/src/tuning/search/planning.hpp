@@ -45,6 +45,9 @@ struct Shift {
   double communication = 0;
 };
 
+// What searches a job that names no strategy.
+inline constexpr const char* kUsualStrategy = "unified";
+
 struct SearchTask {
   std::string model_json;  // empty = nobody knows it: own knobs are tried alone
   ClusterText cluster;
@@ -54,7 +57,7 @@ struct SearchTask {
   OwnSettings own_written;  // of their keys, as the job file has them
   std::int32_t ranks = 1;
   std::string target;    // plans that it runs alone (schema/target.hpp); empty = any
-  std::string strategy;  // empty = usual_strategy()
+  std::string strategy;  // empty = kUsualStrategy
   PlanText initial;      // empty = the usual guess
   PlanText incumbent;    // empty = the initial plan
   std::vector<MeasuredPlan> observations;
@@ -127,9 +130,6 @@ struct SearchReply {
   double seconds = 0;
   std::string stopped;
 };
-
-// What searches a job that names no strategy: Aceso's moves, for what they do not turn every planner.
-[[nodiscard]] std::string usual_strategy(const Knobs& knobs);
 
 [[nodiscard]] SearchReply plan_search(const SearchTask& task, const Clock& clock, const std::function<bool()>& stop);
 
