@@ -266,6 +266,7 @@ TEST_CASE("with no coordinator a thrown kill switch ends a restarted job's trial
   coordinator.come_back();
   const auto is_hello = [](const wire::FromAgent& message) { return message.has_hello(); };
   const auto& hello = coordinator.wait_for("a hello", is_hello).hello();
+  CHECK(hello.kill_switch());
   REQUIRE(hello.running_size() == 2);
   for (const auto& rank : hello.running()) {
     CHECK(rank.launch() == 3);

@@ -45,12 +45,6 @@ std::string adopted_in(const std::string& timelines_json) {
   return timelines.ok() ? timelines->adopted_hash : "";
 }
 
-std::size_t node_count(const std::vector<NodeShare>& shares) {
-  std::set<std::string> names;
-  for (const NodeShare& share : shares) names.insert(share.node);
-  return names.size();
-}
-
 }  // namespace
 
 JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, const JobNeeds& services)
@@ -86,6 +80,7 @@ void JobRun::begin() {
 void JobRun::resume() {
   if (active()) take(tuning_.resume(now()));
   drain();
+  follow_holds();
   hold_devices();
 }
 
@@ -132,13 +127,7 @@ void JobRun::tick() {
   drain();
   hold_devices();
   if (!storage_failure_.empty()) return;  // what follows would only wait
-  if (active()) {
-    std::set<std::string> thrown = services_.members.kill_switches();
-    std::string site = beyond_site(node_count(state().nodes));
-    if (thrown != tuning_.kill_switches() || site != tuning_.beyond_site()) {
-      feed(KillSwitches{std::move(thrown), std::move(site)});
-    }
-  }
+  follow_holds();
   number_late();
   send_late();
   if (active()) feed(Tick{});
@@ -257,13 +246,6 @@ bool JobRun::store() {
   if (unstored_.state_changed) held_bytes_ = coordinator::held_bytes(state());
   unstored_ = {};
   return true;
-}
-
-std::string JobRun::beyond_site(std::size_t nodes) const {
-  if (state().watched) return "";
-  const SitePolicy& site = services_.settings.site;
-  const std::string asked = objection(site, state().job, state().tune);
-  return asked.empty() ? objection_to_nodes(site, state().job, nodes) : asked;
 }
 
 void JobRun::place() {

@@ -41,6 +41,8 @@ class JobRun {
   [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
+  // Thrown kill switches, and what the site forbids: told to the machine where they have changed.
+  void follow_holds();
   // A batch of this job's costs that a node has measured has been stored under this fingerprint.
   void costs_stored(const std::string& node, const std::string& fingerprint, bool active);
   // What such a batch consisted of: whether others used the job's machines is what its trials have taught of them.
