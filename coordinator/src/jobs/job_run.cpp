@@ -383,7 +383,9 @@ void JobRun::send_command(const Command& action) {
   Job job = state().running_job();
   if (!job.target.empty() && job.model_json.empty()) job.model_json = state().model_json;
   const CommandContext context{*id, name(), to_json(job), *meeting, std::move(table).value()};
-  send_or_keep({action, action.tag, action.node}, command(action, context));
+  wire::ToAgent to = command(action, context);
+  to.mutable_command()->set_tenant(state().tenant);
+  send_or_keep({action, action.tag, action.node}, to);
 }
 
 // What the job waits for no more is left.
