@@ -116,7 +116,7 @@ struct Running final : Daemon {
         access(tls != nullptr, std::move(tokens), std::move(denied)),
         store(std::move(state)),
         costs(std::move(database)),
-        members(time, settings.node_timeout),
+        members(time, settings.node_timeout, kMostNodes, settings.max_nodes_of_token),
         worker(event_loop, time),
         services{time,
                  store,

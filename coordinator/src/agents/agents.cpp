@@ -574,6 +574,7 @@ void Agents::tick() {
     }
     jobs_.feed_all(NodeLost{node});
   }
+  for (const std::string& node : services_.members.forget_unused()) forget(node);
   collectives_.tick();
   tell_unfinished();
   std::erase_if(services_.counters.waiting, [this](const auto& rank) {
