@@ -291,6 +291,7 @@ struct Running final : Daemon {
       counters.loop_lag_max_seconds = std::max(counters.loop_lag_max_seconds, counters.loop_lag_seconds);
     }
     last_tick = now;
+    services.loop_time.limit(access.has_several_tenants());
     services.own_use->tick();
     services.storage.tick();
     agents.tick();

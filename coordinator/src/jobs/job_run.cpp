@@ -14,6 +14,7 @@
 #include "costs/nccl_tables.hpp"
 #include "jobs/cost_needs.hpp"
 #include "jobs/held_memory.hpp"
+#include "jobs/loop_time.hpp"
 #include "jobs/search_worker.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
 #include "wire/agent.pb.h"
@@ -120,6 +121,7 @@ Status JobRun::obey(Order order, AuditEntry entry) {
   }
   unstored_.audit.push_back(std::move(entry));
   feed(order);
+  if (storage_failure_.empty()) drain(true);  // it is stored when it is answered
   return {};
 }
 
@@ -214,10 +216,16 @@ void JobRun::audit(const std::vector<Action>& actions) {
   }
 }
 
-// Carrying out an action may bring the next event, so this is a loop and not a recursion.
-void JobRun::drain() {
+// Carrying out an action may bring the next event, so this is a loop and not a recursion. What waits because the loop's
+// time is needed for others comes with a later tick.
+void JobRun::drain(bool at_once) {
   if (std::exchange(draining_, true)) return;
+  LoopTime& time = services_.loop_time;
+  Nanoseconds since = services_.clock.monotonic();
   while (store()) {
+    const Nanoseconds stored = services_.clock.monotonic();
+    time.charge(state().tenant, std::exchange(since, stored), stored);
+    if (!at_once && !time.may_go_on(state().tenant, stored)) break;
     if (!actions_.empty()) {
       const Action action = std::move(actions_.front());
       actions_.pop_front();

@@ -85,7 +85,7 @@ class JobRun {
  private:
   void take(std::vector<Action> actions);
   void audit(const std::vector<Action>& actions);
-  void drain();
+  void drain(bool at_once = false);
   [[nodiscard]] bool store();
   [[nodiscard]] bool is_outstanding(const std::string& tag) const;
   [[nodiscard]] bool may_be_shelved() const;
