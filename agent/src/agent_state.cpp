@@ -104,6 +104,9 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                     look_at_others();
                     return others.disturbed_since(since);
                   };
+                },
+                [this](const std::string& job, const std::string& tenant) {
+                  return retention.give_to(tenant, job, clock.wall());
                 }},
                CommandLedger(state.database)),
       sessions({ranks, news, rings, jobs,

@@ -37,6 +37,7 @@ wire::FromAgent CoordinatorConversation::hello() const {
   hello.set_devices(surroundings_.configuration.devices);
   hello.set_memory_bytes(static_cast<std::uint64_t>(surroundings_.memory));
   hello.set_fingerprint_json(surroundings_.fingerprint_json);
+  hello.set_kill_switch(surroundings_.kill_switch());
   say_ranks(surroundings_.ranks.all(), hello);
   say_kept(scratch_jobs(surroundings_.configuration.state), hello);
   if (const Status said = say_numbers(surroundings_.state.database, hello); !said.ok()) {

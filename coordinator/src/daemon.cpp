@@ -116,7 +116,7 @@ struct Running final : Daemon {
         access(tls != nullptr, std::move(tokens), std::move(denied)),
         store(std::move(state)),
         costs(std::move(database)),
-        members(time, settings.node_timeout),
+        members(time, settings.node_timeout, kMostNodes, settings.max_nodes_of_token),
         worker(event_loop, time),
         services{time,
                  store,
@@ -291,6 +291,7 @@ struct Running final : Daemon {
       counters.loop_lag_max_seconds = std::max(counters.loop_lag_max_seconds, counters.loop_lag_seconds);
     }
     last_tick = now;
+    services.loop_time.limit(access.has_several_tenants());
     services.own_use->tick();
     services.storage.tick();
     agents.tick();

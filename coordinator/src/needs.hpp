@@ -21,6 +21,7 @@ namespace trimtab::coordinator {
 
 class HardwareProbing;
 class LiveRanks;
+class LoopTime;
 class Membership;
 class Searches;
 class StateStore;
@@ -75,6 +76,7 @@ struct JobNeeds {
   const RoomAtNode& has_room;  // unset: always
   const Settings& settings;
   const std::string& nccl_table_directory;
+  LoopTime& loop_time;
 };
 
 // Of those who store measured costs.

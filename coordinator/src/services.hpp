@@ -13,6 +13,7 @@
 #include "api/live_ranks.hpp"
 #include "api/metrics.hpp"
 #include "api/traces.hpp"
+#include "jobs/loop_time.hpp"
 #include "needs.hpp"
 #include "net/credentials.hpp"
 #include "net/otlp_exporter.hpp"
@@ -51,8 +52,10 @@ struct Services {
   std::unique_ptr<OwnUseWatch> own_use = {};         // nothing: nobody measures it
   std::function<net::Server::Taken()> taken = {};    // of connections' accounts; unset: there are none
   AnswerWorker* answers = nullptr;                   // nothing: long answers are made at once, on the loop
-  JobNeeds for_jobs{clock,   store,    costs, worker,   members,  live,
-                    probing, counters, send,  has_room, settings, nccl_table_directory};
+  LoopTime loop_time = {};                           // of jobs
+  JobNeeds for_jobs{clock,    store,    costs, worker,   members,  live,
+                    probing,  counters, send,  has_room, settings, nccl_table_directory,
+                    loop_time};
   CostNeeds for_costs{clock, costs, counters, [this] { return own_use ? own_use->check_room_for_costs() : Status(); }};
 };
 

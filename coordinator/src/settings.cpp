@@ -95,6 +95,9 @@ std::vector<Setting<S>> limit_settings() {
       {"max_connections", count(), &S::max_connections,
        "connections at a time, of agents and people together. Beyond it a new one takes the place of the one that has "
        "been silent for longest"},
+      {"max_nodes_of_token", count(), &S::max_nodes_of_token,
+       "names of nodes that one agent's token may bring. A further one is refused. Under TLS a certificate names its "
+       "node"},
       {"max_jobs_of_tenant", count(), &S::max_jobs_of_tenant,
        "jobs of one tenant that are not over. A further one is refused (409). Without tokens everybody is one tenant"},
       {"max_jobs", count(), &S::max_jobs,

@@ -11,6 +11,7 @@ namespace {
 
 // Kinds of documents.
 constexpr const char* kState = "state";
+constexpr const char* kLasting = "lasting";  // of the state
 constexpr const char* kTimelines = "timelines";
 constexpr const char* kCard = "card";
 
@@ -136,11 +137,16 @@ Result<std::int64_t> StateStore::add_job(const TuningState& state, std::int64_t 
     return write_state(run, state, now_ns);
   };
   TRIMTAB_TRY_STATUS(database_.transaction(add));
+  lasting_stored_[run] = !state.model_json.empty();
   return run;
 }
 
 Status StateStore::write_state(std::int64_t run, const TuningState& state, std::int64_t now_ns) {
-  TRIMTAB_TRY_STATUS(write_document(run, kState, to_json(state)));
+  // With each transition that would be megabytes again.
+  const auto stored = lasting_stored_.find(run);
+  const bool is_stored = stored != lasting_stored_.end() && stored->second == !state.model_json.empty();
+  if (!is_stored || state.watched) TRIMTAB_TRY_STATUS(write_document(run, kLasting, lasting_json(state)));
+  TRIMTAB_TRY_STATUS(write_document(run, kState, changing_json(state)));
   Row head = with_checksum({run, state.job.name, state.tenant, std::string(to_string(state.phase)),
                             std::int64_t{is_final(state.phase) ? 0 : 1}, integer(state.launch), now_ns});
   std::swap(head.front(), head.back());  // the checksum is set, the run is asked for
@@ -156,7 +162,9 @@ Status StateStore::write_document(std::int64_t run, const std::string& kind, con
 
 Status StateStore::save(std::int64_t run, const TuningState& state, const Transition& transition, std::int64_t now_ns) {
   if (transition.empty()) return {};
-  return database_.transaction([&] { return write(run, state, transition, now_ns); });
+  TRIMTAB_TRY_STATUS(database_.transaction([&] { return write(run, state, transition, now_ns); }));
+  if (transition.state_changed) lasting_stored_[run] = !state.model_json.empty();
+  return {};
 }
 
 Status StateStore::write(std::int64_t run, const TuningState& state, const Transition& transition,
@@ -260,17 +268,25 @@ Result<StoredJob> StateStore::job(std::int64_t run) const {
   }
   StoredJob stored;
   stored.run = run;
-  stored.is_lost = true;
+  std::string state_json;
+  std::string lasting;
   for (const Row& row : documents.rows) {
     const std::string& kind = as_text(row[1]);
     const std::string& json = as_text(row[2]);
     if (kind == kTimelines) stored.documents.timelines_json = json;
     if (kind == kCard) stored.documents.card_json = json;
-    if (kind != kState) continue;
-    TRIMTAB_TRY(stored.state, parse_tuning_state(json));
-    stored.is_lost = false;
+    if (kind == kState) state_json = json;
+    if (kind == kLasting) lasting = json;
   }
-  if (!stored.is_lost) return stored;
+  if (!state_json.empty()) {
+    auto parsed = parse_tuning_state(state_json, lasting);
+    if (parsed.ok()) {
+      stored.state = std::move(parsed).value();
+      return stored;
+    }
+    if (parsed.error().kind != ErrorKind::kNo) return parsed.error();
+  }
+  stored.is_lost = true;
   if (heads.rows.empty()) {
     return bad_input("what is stored of run " + std::to_string(run) +
                      " is damaged: neither its name nor its state can be read");
@@ -314,6 +330,7 @@ Result<bool> StateStore::forget_run(std::int64_t run, std::int64_t rows) {
     return database_.execute("DELETE FROM jobs WHERE run = ?", {run});
   };
   TRIMTAB_TRY_STATUS(database_.transaction(remove_run));
+  lasting_stored_.erase(run);
   last_launch_ = launch;
   return true;
 }

@@ -5,6 +5,7 @@
 // shown it is said that they are damaged. Not thread-safe: the event loop's.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -192,6 +193,7 @@ class StateStore {
   Database database_;
   std::string identity_;
   std::uint64_t last_launch_ = 0;
+  std::map<std::int64_t, bool> lasting_stored_;  // runs whose lasting_json() this object has stored: with a model?
 };
 
 }  // namespace trimtab::coordinator

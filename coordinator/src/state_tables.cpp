@@ -43,7 +43,8 @@ std::vector<std::string> identity_again() {
 // A run of which its state is left: it says what the other row said.
 std::vector<std::string> jobs_again() {
   return {std::string("INSERT OR IGNORE INTO jobs (run, name, tenant, phase, active, launch, created_ns, changed_ns) "
-                      "SELECT run, CAST(json_extract(json_extract(json, '$.job'), '$.name') AS TEXT), "
+                      "SELECT run, CAST(COALESCE(json_extract(json, '$.name'), json_extract(json_extract(json, "
+                      "'$.job'), '$.name')) AS TEXT), "
                       "COALESCE(CAST(json_extract(json, '$.tenant') AS TEXT), '*'), "
                       "CAST(json_extract(json, '$.phase') AS TEXT), "
                       "json_extract(json, '$.phase') NOT IN ('finished', 'failed', 'stopped'), "

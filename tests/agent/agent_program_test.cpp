@@ -233,6 +233,23 @@ TEST_CASE("a thrown kill switch is told, refuses trials' plans and launches, and
   CHECK(done.error().find("kill-switch is removed") != std::string::npos);
 }
 
+TEST_CASE("a tenant's next launch finds what the last one left, and another tenant's of the name nothing") {
+  FakeCoordinator coordinator;
+  coordinator.start_agent();
+  coordinator.wait_for_hello();
+  const std::string left = coordinator.directory / "state/jobs/fake/left";
+  const char* const tenants[] = {"ana", "ana", "bob"};
+  for (std::uint64_t number = 1; number <= std::size(tenants); ++number) {
+    coordinator.tenant = tenants[number - 1];
+    coordinator.launch(2 * number, coordinator.job(), {0}, number);
+    REQUIRE(coordinator.wait_for_done(2 * number).ok());
+    CHECK(std::filesystem::exists(left) == (number == 2));
+    std::ofstream(left).close();
+    coordinator.kill(2 * number + 1, "fake", number);
+    REQUIRE(coordinator.wait_for_done(2 * number + 1).ok());
+  }
+}
+
 TEST_CASE("with no coordinator a thrown kill switch ends a restarted job's trial, and the job itself runs again") {
   FakeCoordinator coordinator;
   coordinator.start_agent();
@@ -266,6 +283,7 @@ TEST_CASE("with no coordinator a thrown kill switch ends a restarted job's trial
   coordinator.come_back();
   const auto is_hello = [](const wire::FromAgent& message) { return message.has_hello(); };
   const auto& hello = coordinator.wait_for("a hello", is_hello).hello();
+  CHECK(hello.kill_switch());
   REQUIRE(hello.running_size() == 2);
   for (const auto& rank : hello.running()) {
     CHECK(rank.launch() == 3);

@@ -161,6 +161,7 @@ void FakeCoordinator::launch(std::uint64_t id, const Job& job, const std::vector
                              std::uint64_t number) {
   wire::ToAgent message;
   message.mutable_command()->set_id(id);
+  message.mutable_command()->set_tenant(tenant);
   auto& launch = *message.mutable_command()->mutable_launch();
   launch.set_job_json(to_json(job));
   launch.set_plan_json("{}");

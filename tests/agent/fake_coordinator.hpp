@@ -51,6 +51,7 @@ class FakeCoordinator final {
   // A job of fake_rank.py with two ranks.
   [[nodiscard]] Job job() const;
 
+  std::string tenant;   // of jobs that are launched
   std::string program;  // of the agents that are started; empty = this release's
 
   // From the agent, in order.

@@ -47,6 +47,7 @@ struct World {
                     [this](const std::string& node, const wire::ToAgent& to) { return agents.send(node, to); },
                     {}};
   JobTable jobs{services.for_jobs};
+  Nanoseconds sending_takes{0};
   std::set<std::uint64_t> closed;
   std::map<std::uint64_t, std::uint64_t> received_bytes;     // by peer
   std::map<std::uint64_t, std::uint64_t> answered;           // by peer: the clock in the last answer to a heartbeat
@@ -57,6 +58,7 @@ struct World {
                    wire::ToAgent to;
                    if (to.ParseFromString(frame) && to.has_heartbeat()) answered[peer] = to.heartbeat().wall_ns();
                    told[peer].push_back(to);
+                   clock.advance(sending_takes);
                    return true;
                  },
                  [this](std::uint64_t p) { closed.insert(p); },

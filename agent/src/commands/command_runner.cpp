@@ -176,8 +176,17 @@ Status CommandRunner::begin(const wire::Command& command) {
   return bad_input("this agent does not know that command; the coordinator may be of a later release");
 }
 
+// Its directories are its tenant's from then on.
+Result<Job> CommandRunner::job_of(const wire::Command& command, const std::string& job_json) const {
+  TRIMTAB_TRY(Job job, parse_job(job_json, "job"));
+  if (surroundings_.give_directories && !command.tenant().empty()) {
+    TRIMTAB_TRY_STATUS(surroundings_.give_directories(job.name, command.tenant()));
+  }
+  return job;
+}
+
 Status CommandRunner::describe(const wire::Command& command) {
-  TRIMTAB_TRY(const Job job, parse_job(command.describe().job_json(), "job"));
+  TRIMTAB_TRY(const Job job, job_of(command, command.describe().job_json()));
   auto callbacks_of = callbacks(command.id());
   callbacks_of.done = [this, id = command.id(), name = job.name](const wire::CommandDone& answer) {
     described(name, answer);
@@ -197,7 +206,7 @@ void CommandRunner::described(const std::string& job, const wire::CommandDone& a
 
 Status CommandRunner::benchmark(const wire::Command& command) {
   const auto& asked = command.benchmark();
-  TRIMTAB_TRY(Job job, parse_job(asked.job_json(), "job"));
+  TRIMTAB_TRY(Job job, job_of(command, asked.job_json()));
   TRIMTAB_TRY_STATUS(check_ranks(asked.ranks(), job));
   const Scratch scratch(surroundings_.state, job.name, "");
   TRIMTAB_TRY_STATUS(scratch.create());
@@ -225,7 +234,7 @@ Status CommandRunner::benchmark(const wire::Command& command) {
 
 Status CommandRunner::launch(const wire::Command& command) {
   const auto& asked = command.launch();
-  TRIMTAB_TRY(const Job job, parse_job(asked.job_json(), "job"));
+  TRIMTAB_TRY(const Job job, job_of(command, asked.job_json()));
   TRIMTAB_TRY_STATUS(check_ranks(asked.ranks(), job));
   if (!asked.variant().empty() && !is_job_name(asked.variant())) {
     return bad_input("a variant's name must be letters, digits, '.', '_' and '-', but it is '" + asked.variant() + "'");

@@ -33,6 +33,8 @@ class CommandRunner final {
     std::shared_ptr<JobPrograms> programs = nullptr;  // nothing: the machine's
     // A benchmark begins; what is returned says when it has ended whether others disturbed it. Nothing: nobody looks.
     std::function<std::function<bool()>()> watch_others = nullptr;
+    // A command of this tenant's job comes (JobRetention::give_to()). Nothing: all jobs are one tenant's.
+    std::function<Status(const std::string& job, const std::string& tenant)> give_directories = nullptr;
   };
   CommandRunner(Surroundings surroundings, CommandLedger ledger);
 
@@ -62,6 +64,7 @@ class CommandRunner final {
   };
 
   Status begin(const wire::Command& command);
+  Result<Job> job_of(const wire::Command& command, const std::string& job_json) const;
   Status describe(const wire::Command& command);
   Status benchmark(const wire::Command& command);
   Status launch(const wire::Command& command);

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "commands/scratch.hpp"
 
@@ -125,9 +127,41 @@ std::pair<std::size_t, bool> JobRetention::look_at_some(Look& look, std::size_t 
   return {cost, young || (walked && look.next == look.directories.size())};
 }
 
+Status JobRetention::give_to(const std::string& tenant, const std::string& job, Nanoseconds wall) {
+  const Scratch scratch(surroundings_.state, job, "");
+  const auto owner = read_file(scratch.tenant());
+  if (owner.ok() && *owner == tenant) return {};
+  if (owner.ok()) TRIMTAB_TRY_STATUS(take_away(job, wall));
+  TRIMTAB_TRY_STATUS(scratch.create());
+  return write_file(scratch.tenant(), tenant);
+}
+
+// The one last that says whose all are.
+Status JobRetention::take_away(const std::string& job, Nanoseconds wall) {
+  if (surroundings_.is_active(job)) {
+    return unavailable("ranks of another tenant's job " + job +
+                       " still run on this node: end them there, or choose another name");
+  }
+  TRIMTAB_TRY_STATUS(make_ready(job));
+  std::vector<std::string> directories = scratch_paths(surroundings_.state);
+  std::erase_if(directories, [&](const std::string& path) { return job_of_scratch(path) != job; });
+  std::ranges::sort(directories, std::greater());
+  for (const std::string& directory : directories) {
+    if (move_aside(directory, wall)) continue;
+    return unavailable("what another tenant's job " + job + " left in " + directory +
+                       " cannot be moved aside: remove it, or choose another name");
+  }
+  spdlog::info("job {} was another tenant's: what it left is removed", job);
+  return {};
+}
+
+Status JobRetention::make_ready(const std::string& job) const {
+  TRIMTAB_TRY_STATUS(surroundings_.forget(job));
+  return make_directories(aside(surroundings_.state));
+}
+
 bool JobRetention::move_aside(const Look& look) {
-  const Status forgotten = surroundings_.forget(look.job);
-  const Status made = forgotten.ok() ? make_directories(aside(surroundings_.state)) : forgotten;
+  const Status made = make_ready(look.job);
   if (!made.ok()) {
     spdlog::warn("what job {} left here is kept a while longer: {}", look.job, made.error().message);
     return false;

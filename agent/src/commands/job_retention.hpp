@@ -6,6 +6,8 @@
 // cannot be trusted (base/clock_agreement.hpp). Files are looked at, and go, a few at a time, so that the event loop
 // goes on. A directory is first moved aside, whole; what an agent that died had moved aside its successor removes. What
 // cannot be moved or removed is said once and tried again later; nothing waits behind it. Loop thread only.
+//
+// A job's directory says whose it is. What another tenant's job of the name left is moved aside before one begins.
 
 #include <cstdint>
 #include <map>
@@ -40,6 +42,10 @@ class JobRetention {
   // To be called about once a second: a few files of what was moved aside go, and a few of the jobs' are looked at,
   // of as many jobs as have few, where it is time for that.
   void step(Nanoseconds now, Nanoseconds wall);
+  // The job's directories are this tenant's: to be called before they are used. What an earlier release left, which
+  // does not say whose it is, is taken for the tenant's own. Fails while another tenant's ranks run in them, or where
+  // they cannot be moved or written.
+  [[nodiscard]] Status give_to(const std::string& tenant, const std::string& job, Nanoseconds wall);
   [[nodiscard]] std::uint64_t removed() const { return removed_; }  // jobs, since the start
 
  private:
@@ -63,6 +69,8 @@ class JobRetention {
   // False: it stays, and so would others now.
   [[nodiscard]] bool move_aside(const Look& look);
   [[nodiscard]] bool move_aside(const std::string& directory, Nanoseconds wall);
+  [[nodiscard]] Status make_ready(const std::string& job) const;  // what `aside` needs first
+  [[nodiscard]] Status take_away(const std::string& job, Nanoseconds wall);
   void say_once(const std::string& path, const std::string& failure);
 
   Surroundings surroundings_;

@@ -18,6 +18,7 @@ class Scratch {
   Scratch(const std::string& state, const std::string& job, const std::string& variant);
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string tenant() const { return path_ + "/tenant"; }  // whose it is, in the job's own alone
   [[nodiscard]] std::string job() const { return path_ + "/job.json"; }
   [[nodiscard]] std::string model() const { return path_ + "/model.json"; }
   [[nodiscard]] std::string plan(std::uint64_t epoch) const {

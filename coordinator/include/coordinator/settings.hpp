@@ -49,6 +49,7 @@ struct Settings {
   Bytes peer_queue = Bytes{32} << 20;                   // what may wait for an agent that reads slowly
   std::uint32_t max_request_rate = 100;                 // of each person, per second
   std::uint32_t max_connections = 4096;
+  std::uint32_t max_nodes_of_token = 256;                      // names that an agent's token may bring
   std::uint32_t max_jobs_of_tenant = 256;                      // that are not over
   std::uint32_t max_jobs = 4096;                               // that are known, over or not
   Nanoseconds node_timeout = std::chrono::seconds(10);         // of silence: then a node is lost

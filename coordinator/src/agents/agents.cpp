@@ -138,6 +138,8 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   const std::uint64_t believed = launches_believed();
   take_launches(hello, believed);
   end_strays(hello, believed);
+  // Before a job goes on, and tries a plan.
+  if (hello.has_kill_switch()) said_kill_switch(*services_.members.by_peer(peer), hello.kill_switch());
   const Member here = *services_.members.by_peer(peer);
   for (const auto& [name, job] : jobs_.jobs()) {
     if (job->active()) tell_of_return(*job, hello, here, believed);
@@ -196,8 +198,7 @@ void Agents::revoke(std::uint64_t peer, const std::string& reason) {
 
 // A node that is another tenant's from now on is lost to the job.
 void Agents::tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here, std::uint64_t believed) {
-  const bool welcome = services_.members.serves(hello.node(), job.state().tenant);
-  if (!welcome && has_ranks_on(job.state(), hello.node())) {
+  if (!services_.members.serves(hello.node(), job.state().tenant) && has_ranks_on(job.state(), hello.node())) {
     spdlog::warn("job {}: node {} serves another tenant from now on", job.name(), hello.node());
     return job.feed(NodeLost{hello.node()});
   }
@@ -308,10 +309,8 @@ void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Hea
 void Agents::said_kill_switch(const Member& member, bool thrown) {
   const Nanoseconds now = services_.clock.monotonic();
   const auto changed = switches_.find(member.node);
-  if (changed != switches_.end() && now - changed->second.at < kBetweenSwitches) {
-    changed->second.said = thrown;
-    return;
-  }
+  const bool may_change = changed == switches_.end() || now - changed->second.at >= kBetweenSwitches;
+  if (!may_change) return void(changed->second.said = thrown);
   if (!services_.members.said_kill_switch(member.peer, thrown)) return;
   switches_[member.node] = {now, thrown};
   kill_switch(member);
@@ -340,7 +339,7 @@ void Agents::kill_switch(const Member& member) {
   const char* what = member.kill_switch ? "throw the kill switch" : "release the kill switch";
   spdlog::warn("node {}: somebody chose to {}", member.node, what);
   note({"node " + member.node, what, "", 0, "a person on the node"});
-  jobs_.tick();
+  jobs_.follow_holds();
 }
 
 void Agents::note(const AuditEntry& entry) {
@@ -574,6 +573,7 @@ void Agents::tick() {
     }
     jobs_.feed_all(NodeLost{node});
   }
+  for (const std::string& node : services_.members.forget_unused()) forget(node);
   collectives_.tick();
   tell_unfinished();
   std::erase_if(services_.counters.waiting, [this](const auto& rank) {

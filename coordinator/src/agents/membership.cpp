@@ -97,7 +97,9 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
   peers_.erase(former);
   disconnected(peer);
   peers_[peer] = &member;
+  const bool used = member.used || is_held(hello.node);
   member = {hello, version, hash(fingerprint), peer, clock_.monotonic(), member.kill_switch};
+  member.used = used;
   // Its hash is what counts from here on. Near hardware is found by what it says, which is short of a real node.
   if (member.fingerprint_json.size() > kKeptFingerprint) member.fingerprint_json = {};
   return Joined{former, std::move(forgotten)};
@@ -117,9 +119,10 @@ Status Membership::check_owner(const Introduction& hello) const {
               "the token of " + owner + ", or remove that token ('trimtab token remove')");
   }
   const auto own = std::ranges::count_if(members_, [&](const auto& one) { return one.second.owner == hello.owner; });
-  if (std::cmp_less(own, kMostNodesOfToken)) return {};
+  if (std::cmp_less(own, most_of_token_)) return {};
   return no("the token of " + hello.owner + " has used " + std::to_string(own) + " names of nodes, and may use " +
-            std::to_string(kMostNodesOfToken) + ": node " + hello.node + " needs a token of its own");
+            std::to_string(most_of_token_) + " (max_nodes_of_token): node " + hello.node +
+            " needs a token of its own. Lost nodes that no job has had are forgotten after an hour");
 }
 
 // Who had to go; empty = nobody.
@@ -199,6 +202,16 @@ std::vector<std::string> Membership::expire() {
   return lost;
 }
 
+std::vector<std::string> Membership::forget_unused() {
+  std::vector<std::string> forgotten;
+  for (const auto& [name, member] : members_) {
+    const bool is_old = clock_.monotonic() - member.heard > node_timeout_ + kUnusedKept;
+    if (is_old && !member.used && may_be_forgotten(member)) forgotten.push_back(name);
+  }
+  for (const std::string& name : forgotten) members_.erase(name);
+  return forgotten;
+}
+
 bool Membership::is_copy(const std::string& node) const {
   const Member* one = by_node(node);
   return one != nullptr && std::ranges::any_of(members_, [one](const auto& entry) {
@@ -226,6 +239,15 @@ void Membership::hold(std::int64_t run, const std::string& job, const std::vecto
   } else {
     held_.insert_or_assign(run, Held{job, nodes});
   }
+  for (const NodeShare& share : nodes) {
+    if (const auto known = members_.find(share.node); known != members_.end()) known->second.used = true;
+  }
+}
+
+bool Membership::is_held(const std::string& node) const {
+  return std::ranges::any_of(held_, [&](const auto& entry) {
+    return std::ranges::find(entry.second.nodes, node, &NodeShare::node) != entry.second.nodes.end();
+  });
 }
 
 // What a scheduler starts has the scheduler's devices.

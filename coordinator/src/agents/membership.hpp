@@ -61,8 +61,10 @@ inline constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
 
 // Names that are remembered at most: whoever may connect without TLS can say any.
 inline constexpr std::size_t kMostNodes = 16384;
-// Of those, of one token.
-inline constexpr std::size_t kMostNodesOfToken = kMostNodes / 4;
+// Of those, of one token, where the configuration does not say otherwise.
+inline constexpr std::uint32_t kMostNodesOfToken = 256;
+// A node that no job has had is forgotten when it has been lost for as long.
+inline constexpr Nanoseconds kUnusedKept = std::chrono::hours(1);
 
 // What an agent says of itself, as it came over the wire.
 struct Introduction {
@@ -89,6 +91,7 @@ struct Member : Introduction {
   bool kill_switch = false;            // thrown, when it was last heard of
   std::uint64_t received_bytes = 0;    // of its connection, when it was last asked
   bool lost = false;
+  bool used = false;    // a job has, or had, a rank there
   bool barred = false;  // what it has shown is not enough any more: no further job is placed there
 
   [[nodiscard]] bool serves(const std::string& job_tenant) const { return tenant.empty() || tenant == job_tenant; }
@@ -111,8 +114,9 @@ struct Joined {
 
 class Membership {
  public:
-  explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout, std::size_t most_nodes = kMostNodes)
-      : clock_(clock), node_timeout_(node_timeout), most_nodes_(most_nodes) {}
+  explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout, std::size_t most_nodes = kMostNodes,
+                      std::size_t most_of_token = kMostNodesOfToken)
+      : clock_(clock), node_timeout_(node_timeout), most_nodes_(most_nodes), most_of_token_(most_of_token) {}
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
@@ -122,7 +126,7 @@ class Membership {
   // peer; another live instance under a name that is taken is refused, and so is a live instance under a second name: a
   // copy of its database. A peer is one node: that which it named last. Where there are too many names, the one that
   // has been lost for longest is forgotten. A name is the token's that used it first, while that token is known, and a
-  // token has kMostNodesOfToken names at most.
+  // token has a bounded number of names.
   [[nodiscard]] Result<Joined> join(const Introduction& hello, std::uint64_t peer);
   // Whether a token of this name is still known; unset: those that there were are.
   void ask_of_owners(std::function<bool(const std::string& owner)> is_known) { owner_is_known_ = std::move(is_known); }
@@ -141,6 +145,8 @@ class Membership {
   [[nodiscard]] std::set<std::string> kill_switches() const;
   // Nodes that have just become lost.
   [[nodiscard]] std::vector<std::string> expire();
+  // By the rule of kUnusedKept: whose names these are nobody knows any more.
+  [[nodiscard]] std::vector<std::string> forget_unused();
 
   // Whether another node that is connected has this node's instance: one is a copy of the other.
   [[nodiscard]] bool is_copy(const std::string& node) const;
@@ -173,6 +179,7 @@ class Membership {
     std::string job;
     std::vector<NodeShare> nodes;
   };
+  [[nodiscard]] bool is_held(const std::string& node) const;
   // Of the node's devices, for a run of the job.
   [[nodiscard]] std::int32_t free_devices(const Member& member, const Job& job, std::int64_t run) const;
   [[nodiscard]] std::string held_from(const Job& job, const std::string& tenant, std::int64_t run) const;
@@ -184,6 +191,7 @@ class Membership {
   const Clock& clock_;
   Nanoseconds node_timeout_;
   std::size_t most_nodes_;
+  std::size_t most_of_token_;
   std::function<bool(const std::string& owner)> owner_is_known_;
   std::map<std::string, Member> members_;
   std::map<std::int64_t, Held> held_;                 // by run

@@ -139,9 +139,13 @@ std::optional<Denial> Access::refusal_of(const AgentProof& proof) const {
                          std::string(to_string(owner->role))};
 }
 
+bool Access::has_several_tenants() const {
+  return tokens_ && tokens_->tokens().has_several_tenants();
+}
+
 Result<std::string> Access::check_node(const AgentProof& proof, const std::string& node,
                                        const std::string& tenant) const {
-  const bool several = tokens_ && tokens_->tokens().has_several_tenants();
+  const bool several = has_several_tenants();
   if (!under_tls_) {
     // Tokens of agents used to be of any tenant: they bind where there is somebody to keep apart.
     if (!several) return served(tenant);

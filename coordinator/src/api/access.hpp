@@ -62,6 +62,8 @@ class Access {
   [[nodiscard]] Result<std::string> check_node(const AgentProof& shown, const std::string& node,
                                                const std::string& tenant) const;
 
+  // Whether jobs may be of more than one tenant.
+  [[nodiscard]] bool has_several_tenants() const;
   // Why an agent that was let in would not be let in now, whatever node it is; nothing: it would.
   [[nodiscard]] std::optional<std::string> revoked(const AgentProof& shown) const;
 

@@ -38,8 +38,8 @@ net::HttpResponse get_status(const Call& call) {
 
 net::HttpResponse get_nodes(const Call& call) {
   return list_of(call, call.services.members.members().size(),
-                 [&members = call.services.members, now = call.now, caller = call.caller] {
-                   return all_nodes(members, now, caller);
+                 [&members = call.services.members, &jobs = call.jobs, now = call.now, caller = call.caller] {
+                   return all_nodes(members, jobs, now, caller);
                  });
 }
 

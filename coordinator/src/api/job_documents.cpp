@@ -48,10 +48,22 @@ Result<json> parse_body(const std::string& body, const std::string& needed) {
   return document;
 }
 
+// Whoever may connect can leave lost names: of those a tenant is shown its own, and those that its jobs have.
+bool shows(const Member& member, const std::set<std::string>& of_jobs, const Caller& caller) {
+  return !member.lost || caller.sees(member.tenant) || of_jobs.contains(member.node);
+}
+
 // An agent's instance is what another could pass itself off with.
-std::vector<api::Node> nodes_of(const Membership& members, Nanoseconds now, const Caller& caller) {
+std::vector<api::Node> nodes_of(const Membership& members, const JobTable& jobs, Nanoseconds now,
+                                const Caller& caller) {
+  std::set<std::string> of_jobs;
+  for (const auto& [name, job] : jobs.jobs()) {
+    if (!job->active() || !caller.sees(job->state().tenant)) continue;
+    for (const NodeShare& share : job->state().nodes) of_jobs.insert(share.node);
+  }
   std::vector<api::Node> nodes;
   for (const auto& [name, member] : members.members()) {
+    if (!shows(member, of_jobs, caller)) continue;
     api::Node& node = nodes.emplace_back();
     node.name = name;
     node.state = member.state();
@@ -217,12 +229,16 @@ api::ClusterStatus status_of(const Membership& members, const JobTable& jobs, Na
                              const Caller& caller, std::string storage_failure) {
   std::optional<std::string> failure;
   if (!storage_failure.empty()) failure = std::move(storage_failure);
-  return {TRIMTAB_RELEASE,    kSpokenVersions.newest,         std::chrono::duration<double>(up).count(),
-          std::move(failure), nodes_of(members, now, caller), summaries_of(jobs, caller)};
+  return {TRIMTAB_RELEASE,
+          kSpokenVersions.newest,
+          std::chrono::duration<double>(up).count(),
+          std::move(failure),
+          nodes_of(members, jobs, now, caller),
+          summaries_of(jobs, caller)};
 }
 
-api::Nodes all_nodes(const Membership& members, Nanoseconds now, const Caller& caller) {
-  return {nodes_of(members, now, caller)};
+api::Nodes all_nodes(const Membership& members, const JobTable& jobs, Nanoseconds now, const Caller& caller) {
+  return {nodes_of(members, jobs, now, caller)};
 }
 
 api::Jobs all_jobs(const JobTable& jobs, const Caller& caller) {

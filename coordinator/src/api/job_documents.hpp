@@ -29,7 +29,8 @@ struct Submission {
 // monotonic; `up`: since the coordinator began.
 [[nodiscard]] api::ClusterStatus status_of(const Membership& members, const JobTable& jobs, Nanoseconds now,
                                            Nanoseconds up, const Caller& caller, std::string storage_failure);
-[[nodiscard]] api::Nodes all_nodes(const Membership& members, Nanoseconds now, const Caller& caller);
+[[nodiscard]] api::Nodes all_nodes(const Membership& members, const JobTable& jobs, Nanoseconds now,
+                                   const Caller& caller);
 [[nodiscard]] api::Jobs all_jobs(const JobTable& jobs, const Caller& caller);
 [[nodiscard]] std::string job_document(const JobRun& job);
 // The same in two parts, of a job whose documents are in the database alone: what is in memory, and the document with

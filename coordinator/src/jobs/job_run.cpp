@@ -11,6 +11,7 @@
 #include "api/live_ranks.hpp"
 #include "base/check.hpp"
 #include "jobs/held_memory.hpp"
+#include "jobs/loop_time.hpp"
 #include "jobs/search_worker.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
 
@@ -26,12 +27,6 @@ constexpr std::size_t kMostOrders = 100;
 std::string adopted_in(const std::string& timelines_json) {
   const auto timelines = api::parse<api::Timelines>(timelines_json);
   return timelines.ok() ? timelines->adopted_hash : "";
-}
-
-std::size_t node_count(const std::vector<NodeShare>& shares) {
-  std::set<std::string> names;
-  for (const NodeShare& share : shares) names.insert(share.node);
-  return names.size();
 }
 
 // Of the plans that a report may show: the first, the incumbent, those it may go back to, and the one on trial.
@@ -80,6 +75,7 @@ void JobRun::begin() {
 void JobRun::resume() {
   if (active()) take(tuning_.resume(now()));
   drain();
+  follow_holds();
   hold_devices();
 }
 
@@ -115,6 +111,7 @@ Status JobRun::obey(Order order, AuditEntry entry) {
   }
   unstored_.audit.push_back(std::move(entry));
   feed(order);
+  if (storage_failure_.empty()) drain(true);  // it is stored when it is answered
   return {};
 }
 
@@ -122,10 +119,7 @@ void JobRun::tick() {
   drain();
   hold_devices();
   if (!storage_failure_.empty()) return;  // what follows would only wait
-  if (active()) {
-    KillSwitches thrown{services_.members.kill_switches(), beyond_site(node_count(state().nodes))};
-    if (thrown != tuning_.kill_switches()) feed(std::move(thrown));
-  }
+  follow_holds();
   commands_.send_late();
   if (active()) feed(Tick{});
   commands_.send_to_meet();
@@ -172,10 +166,16 @@ void JobRun::audit(const Outcome& told) {
   }
 }
 
-// Carrying out an action may bring the next event, so this is a loop and not a recursion.
-void JobRun::drain() {
+// Carrying out an action may bring the next event, so this is a loop and not a recursion. What waits because the loop's
+// time is needed for others comes with a later tick.
+void JobRun::drain(bool at_once) {
   if (std::exchange(draining_, true)) return;
+  LoopTime& time = services_.loop_time;
+  Nanoseconds since = services_.clock.monotonic();
   while (store()) {
+    const Nanoseconds stored = services_.clock.monotonic();
+    time.charge(state().tenant, std::exchange(since, stored), stored);
+    if (!at_once && !time.may_go_on(state().tenant, stored)) break;
     if (!actions_.empty()) {
       const Action action = std::move(actions_.front());
       actions_.pop_front();
@@ -212,13 +212,6 @@ bool JobRun::store() {
   if (unstored_.state_changed) held_bytes_ = coordinator::held_bytes(state());
   unstored_ = {};
   return true;
-}
-
-std::string JobRun::beyond_site(std::size_t nodes) const {
-  if (state().watched) return "";
-  const SitePolicy& site = services_.settings.site;
-  const std::string asked = objection(site, state().job, state().tune);
-  return asked.empty() ? objection_to_nodes(site, state().job, nodes) : asked;
 }
 
 void JobRun::place() {

@@ -35,6 +35,8 @@ class JobRun {
   [[nodiscard]] Status obey(Order order, AuditEntry entry);
   // Also tries again what could not be stored, and asks for nodes while the job waits for them.
   void tick();
+  // Thrown kill switches, and what the site forbids: told to the machine where they have changed.
+  void follow_holds();
   // A batch of this job's costs that a node has measured. Whether others used the job's machines meanwhile says what
   // its trials have taught of them.
   void stored(const BatchAnswer& batch);
@@ -75,7 +77,7 @@ class JobRun {
  private:
   void take(Outcome told);
   void audit(const Outcome& told);
-  void drain();
+  void drain(bool at_once = false);
   [[nodiscard]] bool store();
   [[nodiscard]] bool may_be_shelved() const;
   void place();

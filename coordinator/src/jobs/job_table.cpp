@@ -423,6 +423,10 @@ void JobTable::tick() {
   load_late();
 }
 
+void JobTable::follow_holds() {
+  for (auto& [name, job] : jobs_) job->follow_holds();
+}
+
 void JobTable::feed_all(const Event& event) {
   for (auto& [name, job] : jobs_) {
     if (job->active()) job->feed(event);

@@ -61,6 +61,7 @@ class JobTable {
   void forget(std::int64_t run);
 
   void tick();
+  void follow_holds();  // as JobRun::follow_holds(), for all of them
   void feed_all(const Event& event);
 
  private:

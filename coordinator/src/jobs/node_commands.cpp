@@ -113,7 +113,9 @@ void NodeCommands::send_command(const OnNode& action) {
   Job job = state_.running_job();
   if (!job.target.empty() && job.model_json.empty()) job.model_json = state_.model_json;
   const CommandContext context{*id, state_.job.name, to_json(job), *meeting, std::move(table).value()};
-  send_or_keep({action, action.tag, action.node}, command(action, context));
+  wire::ToAgent to = command(action, context);
+  to.mutable_command()->set_tenant(state_.tenant);
+  send_or_keep({action, action.tag, action.node}, to);
 }
 
 void NodeCommands::send(const Action& action) {

@@ -119,7 +119,12 @@ struct TuningState : LaunchState, TrialRecords {
 };
 
 [[nodiscard]] std::string to_json(const TuningState& state);
-[[nodiscard]] Result<TuningState> parse_tuning_state(std::string_view json);
+// The same in two parts: what may be megabytes and stays as it is once it is there (the job as it was handed in, and
+// its model), and the rest. Only of a job that is watched the first changes, and is small.
+[[nodiscard]] std::string lasting_json(const TuningState& state);
+[[nodiscard]] std::string changing_json(const TuningState& state);
+// Of the whole, or of both parts. kNo: the first is missing.
+[[nodiscard]] Result<TuningState> parse_tuning_state(std::string_view json, std::string_view lasting = "");
 // Probes as a fact in the cost database, beside the costs that were measured when the hardware was so.
 [[nodiscard]] std::string to_json(const std::vector<Probe>& probes);
 [[nodiscard]] Result<std::vector<Probe>> parse_probes(std::string_view json);

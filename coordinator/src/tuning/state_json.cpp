@@ -265,7 +265,6 @@ void each_field(State& s, const Visit& visit) {
   visit("nodes", s.nodes);
   visit("cluster_json", s.cluster);
   visit("fingerprint", s.fingerprint);
-  visit("model_json", s.model_json);
   visit("requests", s.profiling.requests);
   visit("request_sizes", s.profiling.request_sizes);
   visit("request_next", s.profiling.request_next);
@@ -423,11 +422,10 @@ Result<std::vector<Probe>> parse_probes(std::string_view text) {
   }
 }
 
-std::string to_json(const TuningState& state) {
-  json document = {{"version", 1},
-                   {"job", trimtab::to_json(state.job)},
-                   {"phase", to_string(state.phase)},
-                   {"doing", to_string(state.doing)}};
+namespace {
+
+json changing(const TuningState& state) {
+  json document = {{"version", 1}, {"phase", to_string(state.phase)}, {"doing", to_string(state.doing)}};
   const auto write = [&document](const char* name, const auto& field) { document[name] = field; };
   each_field(state, write);
   each_result(state, write);
@@ -437,18 +435,49 @@ std::string to_json(const TuningState& state) {
   if (is_told(state.profiling.near)) document["near"] = state.profiling.near;
   write_measured_again(state.hardware, document);
   if (!state.hardware.link_faults.empty()) document["link_faults"] = state.hardware.link_faults;  // few links ever fail
-  // A person's text or a rank's last output need not be UTF-8.
+  return document;
+}
+
+json lasting(const TuningState& state) {
+  return {{"job", trimtab::to_json(state.job)}, {"model_json", state.model_json}};
+}
+
+// A person's text or a rank's last output need not be UTF-8.
+std::string text_of(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Result<TuningState> parse_tuning_state(std::string_view text) {
+}  // namespace
+
+std::string to_json(const TuningState& state) {
+  json document = changing(state);
+  document.update(lasting(state));
+  return text_of(document);
+}
+
+std::string changing_json(const TuningState& state) {
+  json document = changing(state);
+  document["name"] = state.job.name;
+  return text_of(document);
+}
+
+std::string lasting_json(const TuningState& state) {
+  return text_of(lasting(state));
+}
+
+Result<TuningState> parse_tuning_state(std::string_view text, std::string_view lasting_text) {
   try {
-    const json document = json::parse(text);
+    json document = json::parse(text);
+    if (!document.contains("job")) {
+      if (lasting_text.empty()) return no("of a job's stored state what it was handed in with is missing");
+      document.update(json::parse(lasting_text));
+    }
     TuningState state;
     TRIMTAB_TRY(state.job, parse_job(document.at("job").get<std::string>(), "state"));
     state.phase = named(phase_named(document.at("phase").get<std::string>()), document.at("phase"));
     state.doing = named(doing_named(document.at("doing").get<std::string>()), document.at("doing"));
     const auto read = [&document](const char* name, auto& field) { document.at(name).get_to(field); };
+    read("model_json", state.model_json);
     each_field(state, read);
     each_result(state, read);
     const auto read_later = [&document](const char* name, auto& field) {

@@ -332,6 +332,31 @@ TEST_CASE("a link in a job's directory is removed, and not what it points at") {
   CHECK(node.has("elsewhere/weights"));
 }
 
+TEST_CASE("another tenant's job of a name finds nothing that the first one left, and the first's next run all of it") {
+  Node node;
+  node.job("gpt", 1h);
+  node.job("gpt@trial", 1h);
+  node.job("gpt-2", 1h);
+  REQUIRE(node.retention.give_to("ana", "gpt", node.wall).ok());  // of an earlier release: nobody knows better
+  REQUIRE(node.retention.give_to("ana", "gpt", node.wall).ok());
+  CHECK(node.has("jobs/gpt/snapshots/step-1/part-0"));
+  node.active = {"gpt"};
+  CHECK_THAT(node.retention.give_to("bob", "gpt", node.wall).error().message, Catch::Contains("still run"));
+  node.active = {};
+  node.fails = true;
+  CHECK_FALSE(node.retention.give_to("bob", "gpt", node.wall).ok());
+  CHECK(node.has("jobs/gpt@trial/rank-0.log"));
+  node.fails = false;
+  REQUIRE(node.retention.give_to("bob", "gpt", node.wall).ok());
+  CHECK(node.forgotten == std::set<std::string>{"gpt"});
+  CHECK(read_file(node.directory / "jobs/gpt/tenant").value() == "bob");
+  CHECK_FALSE(node.has("jobs/gpt/rank-0.log"));
+  CHECK_FALSE(node.has("jobs/gpt@trial"));
+  CHECK(node.has("jobs/gpt-2/rank-0.log"));
+  node.steps(20);
+  CHECK(fs::is_empty(node.directory / "removed-jobs"));
+}
+
 TEST_CASE("nothing is removed where jobs are kept for ever") {
   Node node;
   node.job("j", 1000h);

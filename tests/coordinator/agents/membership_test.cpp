@@ -372,3 +372,26 @@ TEST_CASE("a token has bounded names") {
   CHECK(join(0, "anas").ok());
   CHECK(join(kMostNodesOfToken, "bobs").ok());
 }
+
+TEST_CASE("a lost node that no job has had is forgotten after an hour, and its token may bring another") {
+  ManualClock clock;
+  Membership members(clock, kNodeTimeout, kMostNodes, 2);
+  const auto join = [&](const std::string& name, std::uint64_t peer) {
+    Introduction said = hello(name);
+    said.owner = "anas";
+    return members.join(said, peer);
+  };
+  REQUIRE(join("n0", 1).ok());
+  REQUIRE(join("n1", 2).ok());
+  members.hold(7, "gpt", {{"n0", 0, 1}});
+  members.hold(7, "gpt", {});
+  CHECK_THAT(join("n2", 3).error().message, Catch::Contains("max_nodes_of_token"));
+  for (const std::uint64_t peer : {1, 2}) members.disconnected(peer);
+  clock.advance(kNodeTimeout + std::chrono::seconds(1));
+  REQUIRE(members.expire().size() == 2);
+  CHECK(members.forget_unused().empty());
+  clock.advance(kUnusedKept);
+  CHECK(members.forget_unused() == std::vector<std::string>{"n1"});
+  CHECK(members.by_node("n0") != nullptr);
+  CHECK(join("n2", 4).ok());
+}

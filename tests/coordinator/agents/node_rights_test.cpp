@@ -25,7 +25,7 @@ constexpr std::uint64_t kEpoch = 7;
 struct Training : World {
   JobRun* job = nullptr;
 
-  Training() {
+  explicit Training(Phase phase = Phase::kTraining) {
     TuningState state;
     state.job.name = "gpt";
     state.job.world_size = 2;
@@ -34,7 +34,7 @@ struct Training : World {
     state.job.describe = {"describe"};
     state.job.benchmark = {"benchmark"};
     state.job.train = {"train"};
-    state.phase = Phase::kTraining;
+    state.phase = phase;
     state.nodes = {{"n0", 0, 1}, {"n1", 1, 1}};
     state.initial = state.incumbent = state.launch_plan = {"{}", "hash"};
     state.launch = kCurrentLaunch;
@@ -299,6 +299,22 @@ TEST_CASE("a node that introduces itself without end is told to come later, and 
   world.clock.advance(std::chrono::seconds(10));
   world.hello("n0", 22);
   CHECK(world.members.by_node("n0")->peer == 22);
+}
+
+TEST_CASE("nodes that come back with a thrown kill switch begin no trial") {
+  const bool thrown = GENERATE(true, false);
+  Training world(Phase::kTrials);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    wire::FromAgent hello = world.introduction("n" + std::to_string(rank));
+    world.add_rank(hello, rank, kEpoch);
+    hello.mutable_hello()->set_kill_switch(thrown && rank == 1);
+    world.say(rank + 1, hello);
+  }
+  CHECK(world.job->tuning().held_by() == (thrown ? "the kill switch of node n1 is thrown" : ""));
+  CHECK(world.services.counters.searches == (thrown ? 0 : 1));
+  const auto log = world.store.audit("", 0, 100).value();
+  const auto is_throw = [](const StoredAudit& one) { return one.audit.what == "throw the kill switch"; };
+  CHECK(std::ranges::count_if(log, is_throw) == (thrown ? 1 : 0));
 }
 
 TEST_CASE("pictures of ranks that no report shows are not kept") {

@@ -116,11 +116,34 @@ TEST_CASE("a tenant has so many jobs that are not over, all tenants so many that
 TEST_CASE("a node's instance is for those who see all tenants") {
   Tenants world;
   world.come("n0", 1, "");
-  CHECK(json::parse(api::to_json(all_nodes(world.members, {}, {}))).at("nodes")[0].at("instance") == "of n0");
+  CHECK(json::parse(api::to_json(all_nodes(world.members, world.jobs, {}, {}))).at("nodes")[0].at("instance") ==
+        "of n0");
   const Caller bob{"bob", net::Role::kView, "bob"};
-  CHECK_FALSE(json::parse(api::to_json(all_nodes(world.members, {}, bob))).at("nodes")[0].contains("instance"));
+  CHECK_FALSE(
+      json::parse(api::to_json(all_nodes(world.members, world.jobs, {}, bob))).at("nodes")[0].contains("instance"));
   const json told = json::parse(api::to_json(status_of(world.members, world.jobs, {}, {}, bob, "")));
   CHECK_FALSE(told.at("nodes")[0].contains("instance"));
+}
+
+TEST_CASE("lost nodes are shown to those who see all tenants, to their tenant, and to those whose jobs have them") {
+  Tenants world;
+  world.come("anas", 1, "ana");
+  world.come("everybodys", 2, "");
+  world.come("other", 3, "");
+  world.submit("his", "bob");
+  REQUIRE(world.nodes_of("his") == std::vector<std::string>{"everybodys"});
+  world.clock.advance(kNodeTimeout + std::chrono::seconds(1));
+  world.agents.tick();
+  const auto shown_to = [&](const Caller& caller) {
+    std::string names;
+    const json told = json::parse(api::to_json(all_nodes(world.members, world.jobs, {}, caller)));
+    for (const json& node : told.at("nodes")) names += node.at("name").get<std::string>() + " ";
+    return names;
+  };
+  CHECK(shown_to({}) == "anas everybodys other ");
+  CHECK(shown_to({"ana", net::Role::kView, "ana"}) == "anas ");
+  CHECK(shown_to({"bob", net::Role::kView, "bob"}) == "everybodys ");
+  CHECK(shown_to({"eve", net::Role::kView, "eve"}).empty());
 }
 
 TEST_CASE("two tenants' jobs are each placed on the node of their own, and one without a node is told why it waits") {
@@ -135,7 +158,7 @@ TEST_CASE("two tenants' jobs are each placed on the node of their own, and one w
   CHECK(job.state().phase == Phase::kWaiting);
   CHECK_THAT(job.waits_for(), Catch::Contains("nodes that serve tenant eve have 0; 4 more"));
   CHECK(json::parse(job_document(job)).at("waits_for") == job.waits_for());
-  CHECK(json::parse(api::to_json(all_nodes(world.members, {}, {}))).at("nodes")[0].at("tenant") == "ana");
+  CHECK(json::parse(api::to_json(all_nodes(world.members, world.jobs, {}, {}))).at("nodes")[0].at("tenant") == "ana");
   world.come("n2", 3, "");
   CHECK(world.nodes_of("another") == std::vector<std::string>{"n2"});
   CHECK(job.waits_for().empty());

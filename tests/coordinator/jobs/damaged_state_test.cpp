@@ -373,3 +373,36 @@ TEST_CASE("a coordinator's state of the version before gets checksums, and its j
   CHECK(store.look_after().unreadable == 0);
   REQUIRE(store.forget_run(1, kMany).ok());
 }
+
+TEST_CASE(
+    "what a job was handed in with is stored once, its model when it is known, and neither with later transitions") {
+  const test::DatabasePlace place(GENERATE(from_range(test::backends())));
+  const std::string name = place.name("state.db");
+  StateStore store = StateStore::open(name).value();
+  TuningState state;
+  state.job.name = "gpt";
+  state.job.world_size = 2;
+  state.job.initial_plan_json = std::string(1 << 20, 'p');
+  const std::int64_t run = store.add_job(state, 1).value();
+  Transition transition;
+  transition.state_changed = true;
+  const auto save = [&] { REQUIRE(store.save(run, state, transition, 2).ok()); };
+  const auto as_saved = [&] { return to_json(store.job(run)->state) == to_json(state); };
+  CHECK(as_saved());
+  state.model_json = "\xff" + std::string(1 << 20, '"');
+  save();
+  CHECK(as_saved());
+  state.frozen = true;
+  save();
+  CHECK(as_saved());
+  Database raw = Database::open(name, DatabaseMode::kReadWrite, state_migrations()).value();
+  const auto bytes = [&](const std::string& kind) {
+    return as_integer(raw.query("SELECT LENGTH(json) FROM documents WHERE kind = '" + kind + "'").value().at(0)[0]);
+  };
+  CHECK(bytes("state") < 64 << 10);
+  REQUIRE(raw.execute("UPDATE documents SET json = '{}' WHERE kind = 'lasting'").ok());
+  state.frozen = false;
+  save();
+  CHECK(bytes("lasting") == 2);
+  CHECK(store.job(run)->is_lost);  // and that is seen
+}

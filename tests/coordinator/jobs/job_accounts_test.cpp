@@ -223,3 +223,36 @@ TEST_CASE("a body of very many values is refused before it is read") {
   CHECK(parse_submission(R"({"job": {"name": "a,[[[{{{", "train": ["\"[,,"]}})").error().message.find("values") ==
         std::string::npos);
 }
+
+TEST_CASE("a tenant whose jobs have taken the loop's time waits with what they do next, and others' jobs do not") {
+  const bool several = GENERATE(true, false);
+  const bool ordered = GENERATE(true, false);
+  World world;
+  world.services.loop_time.limit(several);
+  world.hello("n0", 1);
+  world.hello("n1", 2);
+  const auto fail_to_describe = [&] {
+    const auto last = std::ranges::find_if(world.told[1].rbegin(), world.told[1].rend(), &wire::ToAgent::has_command);
+    wire::FromAgent done;
+    done.mutable_command_done()->set_id(last->command().id());
+    world.say(1, done);
+  };
+  world.sending_takes = std::chrono::milliseconds(300);
+  const JobRun& hers = world.submit("hers", "ana");
+  world.sending_takes = Nanoseconds(0);
+  fail_to_describe();
+  CHECK(hers.active() == several);
+  const JobRun& his = world.submit("his", "bob");
+  fail_to_describe();
+  CHECK_FALSE(his.active());
+  if (ordered) {  // what people order is done before they are answered
+    CHECK(world.jobs.find("hers")->obey(Order::kFreeze, {"ana", "freeze", "hers", hers.run(), ""}).ok());
+  } else {
+    world.clock.advance(std::chrono::milliseconds(90));
+    world.jobs.tick();
+    CHECK(hers.active() == several);
+    world.clock.advance(std::chrono::milliseconds(20));
+    world.jobs.tick();
+  }
+  CHECK_FALSE(hers.active());
+}
