@@ -195,7 +195,7 @@ struct Sharding {
   std::int32_t degree = 0;
 };
 
-Result<Sharding> sharding_of(const Options& options, std::int32_t dp) {
+Result<Sharding> said_sharding(const Options& options, std::int32_t dp) {
   constexpr std::string_view kStrategy = "data-parallel-sharding-strategy";
   constexpr std::string_view kInstances = "num-distributed-optimizer-instances";
   TRIMTAB_TRY(const std::int32_t instances, options.number(kInstances, 1));
@@ -218,6 +218,14 @@ Result<Sharding> sharding_of(const Options& options, std::int32_t dp) {
 }
 
 // What is recomputed of a stage's `layers`.
+Result<Sharding> sharding_of(const Options& options, const Split& split) {
+  TRIMTAB_TRY(const Sharding said, said_sharding(options, split.dp));
+  if (split.dp > 1 || said.level == ShardedLevel::kNone) return said;
+  if (split.cp == 1) return Sharding{};
+  return refusal("context-parallel-size", "one replica shards its states over " + std::to_string(split.cp) +
+                                              " context-parallel ranks, and a plan shards over replicas alone");
+}
+
 struct Recompute {
   std::int32_t first = 0;  // so many layers, from the stage's first on
   bool mlp = false;        // the mlp of each
@@ -292,7 +300,8 @@ Status read_knobs(const Options& options, const Split& split, const Model& model
   TRIMTAB_TRY(std::int64_t elements, options.number(kBucket));
   if (elements == 0) elements = std::max(kLeastElements, kElementsPerRank * split.dp * split.cp);
   plan.target_knobs[kBucketKnob] = std::to_string(elements * element_bytes(model));
-  if (options.has("overlap-param-gather")) plan.target_knobs["overlap_parameter_gather"] = "true";
+  const bool alone = split.dp == 1 && options.has("use-distributed-optimizer");
+  if (options.has("overlap-param-gather") && !alone) plan.target_knobs["overlap_parameter_gather"] = "true";
   return {};
 }
 
@@ -310,7 +319,7 @@ Result<Plan> plan_from_megatron(const std::vector<std::string>& arguments, const
   TRIMTAB_TRY(const ModelLayers parts, layers_of(model));
   TRIMTAB_TRY(const std::vector<std::int32_t> counts,
               layers_by_stage(options, static_cast<std::int32_t>(parts.layers.size()), split.pp));
-  TRIMTAB_TRY(const Sharding sharding, sharding_of(options, split.dp));
+  TRIMTAB_TRY(const Sharding sharding, sharding_of(options, split));
   TRIMTAB_TRY(const Recompute recompute, recompute_of(options));
   Plan plan;
   plan.model = model.name;
