@@ -148,6 +148,15 @@ TEST_CASE("one replica shards nothing, whatever optimizer Megatron-LM has") {
   CHECK(std::ranges::count(exported->arguments, "--use-distributed-optimizer") == 1);
 }
 
+TEST_CASE("interleaved stages take microbatches in turn as a plan's do, or are refused by name") {
+  const std::string stages =
+      "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 4 ";
+  constexpr const char* kTurn = "--microbatch-group-size-per-virtual-pipeline-stage";
+  CHECK_THAT(refused(stages + "--global-batch-size 40 " + kTurn + " 5"), Contains(kTurn) && Contains("4, found 5"));
+  CHECK_THAT(refused(stages + "--global-batch-size 40"), Contains("needs a multiple of that in microbatches, found 5"));
+  CHECK(plan_of(stages + "--global-batch-size 32 " + kTurn + " 4", 8).schedule.kind == ScheduleKind::kInterleaved);
+}
+
 TEST_CASE("what is exported for Megatron-LM is read back as it was") {
   for (const char* further :
        {"--tensor-model-parallel-size 2 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather",

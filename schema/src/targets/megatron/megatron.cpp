@@ -67,9 +67,9 @@ void check_schedule(const PlanLayers& view, Complaints& complaints) {
   const std::int32_t size = pipeline_groups(plan);
   if (plan.schedule.kind == ScheduleKind::kGPipe) complaints.push_back("schedule.kind: must not be \"gpipe\"");
   need_equal_rounds(view, complaints);
-  if (plan.schedule.kind != ScheduleKind::kInterleaved || plan.microbatches() >= size) return;
+  if (plan.schedule.kind != ScheduleKind::kInterleaved || plan.microbatches() % size == 0) return;
   complaints.push_back("microbatch: an interleaved pipeline of " + std::to_string(size) +
-                       " needs as many microbatches, found " + std::to_string(plan.microbatches()));
+                       " needs a multiple of that in microbatches, found " + std::to_string(plan.microbatches()));
 }
 
 void check_sharding(const PlanLayers& view, Complaints& complaints) {

@@ -16,7 +16,7 @@ namespace trimtab {
 
 namespace {
 
-constexpr std::array<std::string_view, 31> kOfPlans{"global-batch-size",
+constexpr std::array<std::string_view, 32> kOfPlans{"global-batch-size",
                                                     "micro-batch-size",
                                                     "tensor-model-parallel-size",
                                                     "context-parallel-size",
@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 31> kOfPlans{"global-batch-size",
                                                     "pipeline-model-parallel-layout",
                                                     "num-layers-per-virtual-pipeline-stage",
                                                     "num-virtual-stages-per-pipeline-rank",
+                                                    "microbatch-group-size-per-virtual-pipeline-stage",
                                                     "decoder-first-pipeline-num-layers",
                                                     "decoder-last-pipeline-num-layers",
                                                     "num-distributed-optimizer-instances",
@@ -217,7 +218,6 @@ Result<Sharding> said_sharding(const Options& options, std::int32_t dp) {
   return Sharding{ShardedLevel::kOptimizer, instances > 1 ? dp / instances : 0};
 }
 
-// What is recomputed of a stage's `layers`.
 Result<Sharding> sharding_of(const Options& options, const Split& split) {
   TRIMTAB_TRY(const Sharding said, said_sharding(options, split.dp));
   if (split.dp > 1 || said.level == ShardedLevel::kNone) return said;
@@ -226,6 +226,7 @@ Result<Sharding> sharding_of(const Options& options, const Split& split) {
                                               " context-parallel ranks, and a plan shards over replicas alone");
 }
 
+// What is recomputed of a stage's `layers`.
 struct Recompute {
   std::int32_t first = 0;  // so many layers, from the stage's first on
   bool mlp = false;        // the mlp of each
@@ -324,7 +325,16 @@ Result<Plan> plan_from_megatron(const std::vector<std::string>& arguments, const
   Plan plan;
   plan.model = model.name;
   TRIMTAB_TRY_STATUS(read_batch(options, split, plan));
-  if (std::ssize(counts) > split.pp) plan.schedule.kind = ScheduleKind::kInterleaved;
+  if (std::ssize(counts) > split.pp) {
+    constexpr std::string_view kTurn = "microbatch-group-size-per-virtual-pipeline-stage";
+    TRIMTAB_TRY(const std::int32_t turn, options.number(kTurn, split.pp));
+    if (turn != split.pp) {
+      return refusal(kTurn,
+                     "a plan's interleaved stages take as many microbatches in turn as the pipeline has ranks, " +
+                         std::to_string(split.pp) + ", found " + std::to_string(turn));
+    }
+    plan.schedule.kind = ScheduleKind::kInterleaved;
+  }
   Segment like;
   like.dp = split.dp;
   like.tp = split.tp;
