@@ -40,6 +40,6 @@ TEST_CASE("explain refuses what is no trace with what it looks like") {
   const Outcome refused = ::trimtab_program({"explain", scratch.file("train.sh", "#!/bin/sh\nexec python train.py\n")});
   CHECK(refused.exit_code == 2);
   CHECK(refused.out.empty());
-  CHECK(refused.err.find("train.sh: it is a script; give the trace that it writes") != std::string::npos);
+  CHECK(refused.err.find("train.sh: it is a script; give the file that it writes") != std::string::npos);
   CHECK(::trimtab_program({"explain"}).exit_code == 2);
 }

@@ -501,6 +501,19 @@ TEST_CASE("init writes a job file for a command, says what it took it for, and n
   CHECK(missing.err.find("no-such.py") != std::string::npos);
 }
 
+TEST_CASE("init takes a job of accelerate's launcher without a file for its replicas") {
+  const Scratch scratch;
+  const std::string script = scratch.file("train.py", "parser.add_argument('--per_device_train_batch_size')\n");
+  const Outcome outcome =
+      trimtab_program({"init", "--out", scratch.path("job.toml"), "--json", "--", "accelerate", "launch",
+                       "--num_processes", "2", script, "--per_device_train_batch_size", "4"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const json said = json::parse(outcome.out);
+  CHECK(said["target"] == "accelerate");
+  CHECK(said["remarks"].dump().find("no plan is written: the model is not known") != std::string::npos);
+}
+
 TEST_CASE("init looks into a shell script for the command that launches") {
   const Scratch scratch;
   const std::string train = scratch.file("train.py", "DistributedDataParallel(model)\n");

@@ -69,4 +69,21 @@ TEST_CASE("a configuration that would be counted wrong is refused by name") {
   CHECK_THAT(refused(with("\"num_key_value_heads\": 5")), Contains("num_key_value_heads"));
   CHECK_THAT(refused(with("\"head_dim\": \"wide\"")), Contains("head_dim") && Contains("wide"));
   CHECK(read(with("\"attention_bias\": false")).ok());
+  for (const char* name : {"num_extra_experts", "q_lora_rank", "qk_nope_head_dim", "quantization_config"}) {
+    const std::string member = "\"" + std::string(name) + "\": ";
+    CHECK_THAT(refused(with(member + "2")), Contains(name) && Contains("not counted"));
+    CHECK(read(with(member + "null")).ok());
+  }
+}
+
+TEST_CASE("what a configuration says beyond what is counted is named, unless it is known to change nothing") {
+  for (const json& one : published_models()) {
+    INFO(one["name"]);
+    CHECK(hf_members_not_counted(one["config"].dump()).empty());
+  }
+  CHECK(hf_members_not_counted(
+            R"({"model_type": "llama", "frobnicate": false, "rope_theta": 1e4, "sliding_window": 8})") ==
+        std::vector<std::string>{"frobnicate", "sliding_window"});
+  CHECK(hf_members_not_counted(R"({"use_sliding_window": false, "sliding_window": 8, "odd": null})").empty());
+  CHECK(hf_members_not_counted("[").empty());
 }

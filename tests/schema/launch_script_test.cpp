@@ -117,3 +117,16 @@ TEST_CASE("options in YAML are read as Megatron-LM's test configurations have th
   CHECK_FALSE(found.command);
   CHECK_THAT(refused("MODEL_ARGS:\n  --num-layers: |\n    24\n"), Contains("train.sh:2") && Contains("several lines"));
 }
+
+TEST_CASE("a YAML block is read with the block that it merges, which it comes over") {
+  const std::string base =
+      "BASE: &BASE\n  # of all\n  --num-layers: 32\n  --bf16: true\n  --hidden-size: 64\nOTHER: &OTHER\n  <<: *BASE\n"
+      "  --num-layers: 8\n";
+  CHECK(launch(base + "MODEL_ARGS:\n  <<: *OTHER\n  --bf16: false\n  --seq-length: 16\nMODEL_ARGS_2:\n  <<: *BASE\n")
+            .words == Words{"--hidden-size", "64", "--num-layers", "8", "--seq-length", "16"});
+  for (const char* merge : {"*NONE", "[*BASE, *OTHER]", "*MODEL", "{--num-layers: 2}"}) {
+    CHECK_THAT(refused(base + "MODEL_ARGS: &MODEL\n  <<: " + merge + "\n"),
+               Contains("train.sh:10: <<: expected *NAME"));
+  }
+  CHECK_THAT(refused(base + "MODEL_ARGS:\n  <<: *BASE\n  <<: *OTHER\n"), Contains("this is the second"));
+}

@@ -1,5 +1,6 @@
 #include "schema/plan_import.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -126,6 +127,34 @@ TEST_CASE("what a plan cannot say and what Megatron-LM refuses is refused by the
         refused("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '" + std::string(layout) + "'"),
         Contains("--pipeline-model-parallel-layout"));
   }
+}
+
+TEST_CASE("one replica shards nothing, whatever optimizer Megatron-LM has") {
+  const std::string split = "--tensor-model-parallel-size 2 ";
+  for (const char* further :
+       {"--use-distributed-optimizer", "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather",
+        "--use-megatron-fsdp --use-distributed-optimizer"}) {
+    const Plan plan = plan_of(split + further, 2);
+    INFO(further);
+    CHECK(plan.stages.at(0).segments.at(0).sharded == ShardedLevel::kNone);
+    CHECK_FALSE(plan.target_knobs.contains("overlap_parameter_gather"));
+  }
+  CHECK_THAT(refused("--context-parallel-size 2 --use-distributed-optimizer", 2),
+             Contains("--context-parallel-size") && Contains("over replicas alone"));
+  CHECK(plan_of("--context-parallel-size 2", 2).stages.at(0).segments.at(0).cp == 2);
+  const Plan offloaded = plan_of("--optimizer-cpu-offload --use-distributed-optimizer", 1);
+  const auto exported = export_plan(offloaded, model_of("--global-batch-size 64"), "megatron");
+  REQUIRE((exported.ok() ? "" : exported.error().message) == "");
+  CHECK(std::ranges::count(exported->arguments, "--use-distributed-optimizer") == 1);
+}
+
+TEST_CASE("interleaved stages take microbatches in turn as a plan's do, or are refused by name") {
+  const std::string stages =
+      "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 4 ";
+  constexpr const char* kTurn = "--microbatch-group-size-per-virtual-pipeline-stage";
+  CHECK_THAT(refused(stages + "--global-batch-size 40 " + kTurn + " 5"), Contains(kTurn) && Contains("4, found 5"));
+  CHECK_THAT(refused(stages + "--global-batch-size 40"), Contains("needs a multiple of that in microbatches, found 5"));
+  CHECK(plan_of(stages + "--global-batch-size 32 " + kTurn + " 4", 8).schedule.kind == ScheduleKind::kInterleaved);
 }
 
 TEST_CASE("what is exported for Megatron-LM is read back as it was") {

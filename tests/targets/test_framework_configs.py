@@ -114,6 +114,12 @@ class Accelerate(FrameworkConfigs):
         plan, segment, _ = self.command("--per_device_train_batch_size", "2", launcher=launcher)
         self.assertEqual((plan["global_batch"], segment["dp"], segment["sharded"]), (8, 4, "gradients"))
 
+    def test_a_launcher_without_a_file_starts_replicas(self):
+        for launcher in (("--num_processes", "2"), ("--multi_gpu", "--num_processes", "2")):
+            with self.subTest(launcher=launcher):
+                plan, segment, _ = self.command("--batch_size", "4", launcher=("accelerate", "launch", *launcher, "train.py"))
+                self.assertEqual((plan["global_batch"], segment["dp"], segment.get("sharded", "none")), (8, 2, "none"))
+
     def test_hybrid_shards(self):
         mesh = ACCELERATE + "parallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  parallelism_config_dp_shard_size: 4\n"
         plan, _ = self.plan(mesh, *BATCH, ranks=None)

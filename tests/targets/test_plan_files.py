@@ -92,6 +92,20 @@ class DeepSpeed(PlanFiles):
     def test_one_rank_may_offload(self):
         plan, _ = self.plan({"train_batch_size": 4, "zero_optimization": {"stage": 2, "cpu_offload": True}}, ranks=1)
         self.assertEqual(plan["stages"][0]["segments"][0]["switches"], {"offload_optimizer": True})
+        self.check_runs(plan, "deepspeed")
+
+    def check_runs(self, plan, target):
+        self.assertEqual(plan["stages"][0]["segments"][0].get("sharded", "none"), "none")
+        done = self.export(plan, SHAPE.document(plan["global_batch"], "bfloat16"), target)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_one_rank_shards_nothing(self):
+        plan, _ = self.plan({"train_batch_size": 4, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1000}}, ranks=1)
+        self.assertNotIn("bucket_bytes", plan.get("target_knobs", {}))
+        self.check_runs(plan, "deepspeed")
+        done = self.import_words("--ranks", 1, "--", "train.py", "--per_device_train_batch_size", "4", "--fsdp", "full_shard auto_wrap")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_runs(json.loads(done.stdout), "transformers")
 
     def test_what_a_plan_cannot_say_is_named(self):
         zero = {"stage": 3, "offload_param": {"device": "none"}}

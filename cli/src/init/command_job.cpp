@@ -13,6 +13,7 @@
 #include "daemons/process.hpp"
 #include "files.hpp"
 #include "host/gpu_inventory.hpp"
+#include "init/framework_plan.hpp"
 #include "init/option_words.hpp"
 #include "init/script_command.hpp"
 #include "local_port.hpp"
@@ -102,7 +103,8 @@ void add_plan_file(const std::vector<std::string>& command, CommandFacts& facts)
   if (auto* const file = std::get_if<PlanFile>(&*source)) facts.plan_file = std::move(*file);
 }
 
-// What accelerate's launcher would give the ranks. Trimtab starts them without it.
+// What accelerate's launcher would give the ranks. Trimtab starts them without it. Its options and defaults say a plan
+// where no other framework's words do.
 void add_launcher(const CommandReading& reading, const std::vector<std::string>& command, CommandFacts& facts) {
   if (!reading.launched_by("accelerate")) return;
   const auto source = read_plan_source("", command, "accelerate");
@@ -115,6 +117,7 @@ void add_launcher(const CommandReading& reading, const std::vector<std::string>&
   facts.launcher_environment = std::move(made->variables);
   facts.launcher_processes = made->processes;
   facts.launcher_unread = std::move(made->unread);
+  if (!framework_target(facts)) facts.plan_file = *file;
 }
 
 Status add_model(const std::string& path, CommandFacts& facts) {
@@ -130,7 +133,6 @@ CommandFacts facts_of(const CommandReading& reading, const std::vector<std::stri
   facts.meeting_port = meeting_port(tune);
   add_config(reading, facts);
   add_plan_file(command, facts);
-  add_launcher(reading, command, facts);
   std::error_code ignored;
   const fs::path here = fs::current_path(ignored);
   const bool beside = !out.empty() && fs::weakly_canonical(fs::absolute(out, ignored).parent_path(), ignored) == here;
@@ -141,6 +143,7 @@ CommandFacts facts_of(const CommandReading& reading, const std::vector<std::stri
     facts.layers = layers_in(folder.empty() ? fs::path(".") : folder);
     if (!folder.empty()) facts.python_path.push_back(folder.string());
   }
+  add_launcher(reading, command, facts);
   const auto parts = watch_parts(program_directory());
   if (parts.ok()) {
     facts.hook = parts->client + "/watch_hook";

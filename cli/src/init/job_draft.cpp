@@ -367,6 +367,10 @@ void add_framework_plan(const CommandReading& reading, const CommandFacts& facts
   draft.plan = std::move(said->plan);
   draft.model = std::move(said->model);
   draft.describe = std::move(said->describe);
+  // LightningCLI still reads its file and these words itself, but for the strategy, which plans replace.
+  if (draft.target.starts_with("lightning")) {
+    std::erase_if(said->passed_over, [](const auto& path) { return !path.starts_with("trainer.strategy."); });
+  }
   // accelerate's are in the ranks' environment, or named there.
   if (said->passed_over.empty() || draft.target.starts_with("accelerate")) return;
   draft.unread.push_back("what " + facts.plan_file->source + " says beyond the plan: " + joined(said->passed_over));

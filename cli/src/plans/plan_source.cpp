@@ -193,6 +193,9 @@ Result<PlanSource> of_command(Said said, const std::string& from) {
   if (!named && (from == kTorchtitan || (from.empty() && has_overrides(said)))) {
     return PlanSource(PlanFile{"", "the command", kTorchtitan, std::move(said.options), said.ranks});
   }
+  const bool megatron = option_value(said.options, "micro-batch-size").has_value() ||
+                        option_value(said.options, "tensor-model-parallel-size").has_value();
+  if (!named && from.empty() && said.by_accelerate && !megatron) return of_accelerate(std::move(said));
   if (!named) {
     if (said.options.empty() || (!from.empty() && from != kMegatron)) {
       return bad_input("plan import: needs " + (from.empty() ? "a framework's" : from + "'s") +
@@ -200,8 +203,6 @@ Result<PlanSource> of_command(Said said, const std::string& from) {
     }
     return PlanSource(MegatronWords{std::move(said.options), said.ranks});
   }
-  const bool megatron = option_value(said.options, "micro-batch-size").has_value() ||
-                        option_value(said.options, "tensor-model-parallel-size").has_value();
   if (megatron && from.empty()) {
     return bad_input("plan import: the command has Megatron-LM's arguments and DeepSpeed's configuration " +
                      named->path + ", and together they are read no plan of; --from megatron or --from " +

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "arguments.hpp"
+#include "base/text_parts.hpp"
 #include "daemons/process.hpp"
 #include "files.hpp"
 #include "schema/hf_model.hpp"
@@ -59,13 +60,15 @@ Result<std::int64_t> needed(const std::string& flag, const std::string& text, co
   return bad_input(flag + ": expected 1 to " + std::to_string(kMost) + ", found " + text);
 }
 
-Result<std::string> from_hf(const Arguments& arguments) {
+Result<std::string> from_hf(const Arguments& arguments, Console& console) {
   HfTraining training;
   TRIMTAB_TRY(training.sequence, needed("--sequence", arguments.sequence, "tokens of a sample"));
   TRIMTAB_TRY(training.global_batch, needed("--global-batch", arguments.batch, "samples of a step"));
   TRIMTAB_TRY(const std::string text, read_file(arguments.hf));
   TRIMTAB_TRY(const Model model,
               model_from_hf(text, arguments.hf, training, arguments.name.empty() ? "model" : arguments.name));
+  if (const std::vector<std::string> names = hf_members_not_counted(text); !names.empty())
+    console.err << "not counted, whatever the model does with it: " << printable(joined(names)) << "\n";
   return to_json(model);
 }
 
@@ -98,7 +101,7 @@ Result<int> extract(const Arguments& arguments, const std::vector<std::string>& 
   }
   TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, {arguments.megatron, arguments.hf}));
   TRIMTAB_TRY(const std::string text, megatron                ? from_megatron(arguments, words, console)
-                                      : !arguments.hf.empty() ? from_hf(arguments)
+                                      : !arguments.hf.empty() ? from_hf(arguments, console)
                                                               : from_module(arguments));
   // What is handed out can be read again.
   TRIMTAB_TRY(const Model model, parse_model(text, "the extracted model"));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "schema/gpt_model.hpp"
@@ -22,10 +23,15 @@ struct HfTraining {
   std::int64_t global_batch = 0;  // samples of a step
 };
 
-// Fails on a model_type that is not known here, naming those that are, on a model with experts, and on a size that is
-// missing or malformed, naming it. REQUIRES: both of `training` below 2^31, and above 0 where a model is made of it.
+// Fails on a model_type that is not known here, naming those that are, on a member that stands for experts, latent
+// attention or the like, and on a size that is missing or malformed, naming it. REQUIRES: both of `training` below
+// 2^31, and above 0 where a model is made of it.
 [[nodiscard]] Result<GptSizes> sizes_from_hf(std::string_view config_json, std::string_view source,
                                              const HfTraining& training);
+
+// Members that are neither counted nor known to change nothing, such as "sliding_window": whoever gave the file should
+// hear of them.
+[[nodiscard]] std::vector<std::string> hf_members_not_counted(std::string_view config_json);
 
 // The model of these sizes.
 [[nodiscard]] Result<Model> model_from_hf(std::string_view config_json, std::string_view source,

@@ -10,12 +10,12 @@
 #include <unordered_map>
 
 #include "documents/json_reader.hpp"
+#include "documents/look_of_bytes.hpp"
 #include "published/formats.hpp"
 #include "published/measured.hpp"
 #include "published/seen_costs.hpp"
 #include "published/text_file.hpp"
 #include "published/traces/json_objects.hpp"
-#include "published/traces/looks.hpp"
 #include "published/traces/trace_files.hpp"
 #include "schema/hash64.hpp"
 #include "schema/nccl.hpp"

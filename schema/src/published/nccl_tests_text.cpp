@@ -145,7 +145,7 @@ class Reader {
 
 bool is_nccl_tests_text(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin != std::string_view::npos && text[begin] == '#';
+  return begin != std::string_view::npos && text[begin] == '#' && !text.substr(begin).starts_with("#!");
 }
 
 Result<std::string> nccl_tests_document(std::string_view text, const std::string& source, std::string_view name) {

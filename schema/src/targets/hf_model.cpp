@@ -7,6 +7,7 @@
 #include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 #include "schema/gpt_model.hpp"
+#include "targets/plan_members.hpp"
 
 namespace trimtab {
 
@@ -45,6 +46,47 @@ constexpr std::array<Family, 10> kFamilies{
       .learnt_positions = true,
       .tied = true}}};
 
+// A part of a name that stands for another kind of model, or for weights of another size.
+constexpr std::array<std::string_view, 13> kUncountedParts{"expert",
+                                                           "moe_",
+                                                           "lora_rank",
+                                                           "pe_head_dim",
+                                                           "v_head_dim",
+                                                           "mamba",
+                                                           "ssm_",
+                                                           "nextn",
+                                                           "vision",
+                                                           "quantization_config",
+                                                           "text_config",
+                                                           "is_encoder_decoder",
+                                                           "add_cross_attention"};
+
+// What is counted, and what changes neither the model nor its memory or its time.
+constexpr std::string_view kKnownMembers = R"(
+model_type num_hidden_layers n_layer hidden_size n_embd num_attention_heads n_head num_key_value_heads head_dim
+intermediate_size n_inner vocab_size max_position_embeddings n_positions tie_word_embeddings hidden_dropout resid_pdrop
+residual_dropout embd_pdrop embd_dropout attention_dropout attn_pdrop attention_bias mlp_bias qk_layernorm
+_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path activation_function add_cross_attention
+architectures attn_implementation attn_logit_softcapping auto_map bad_words_ids begin_suppress_tokens bos_token_id
+cache_implementation chunk_size_feed_forward classifier_dropout cross_attention_hidden_size decoder_start_token_id
+diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id
+exponential_decay_length_penalty final_logit_softcapping finetuning_task forced_bos_token_id forced_eos_token_id
+hidden_act hidden_activation id2label initializer_range is_decoder is_encoder_decoder label2id layer_norm_eps
+layer_norm_epsilon layer_types length_penalty max_length max_window_layers min_length n_ctx no_repeat_ngram_size
+num_beam_groups num_beams num_return_sequences original_max_position_embeddings output_attentions output_hidden_states
+output_scores pad_token_id partial_rotary_factor prefix pretraining_tp problem_type query_pre_attn_scalar
+remove_invalid_values reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate rms_norm_eps
+rope_parameters rope_scaling rope_theta rotary_emb_base rotary_pct scale_attn_by_inverse_layer_idx scale_attn_weights
+sep_token_id summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p
+torch_dtype torchscript transformers_version typical_p unk_token_id unsloth_fixed unsloth_version use_bfloat16
+use_cache use_parallel_residual use_sliding_window
+)";
+
+bool says_something(const Json& value) {
+  return !value.is_null() && value != false && value != 0 && !(value.is_structured() && value.empty());
+}
+
 class Config {
  public:
   Config(const Json& json, std::string source) : json_(json), source_(std::move(source)) {}
@@ -81,7 +123,19 @@ class Config {
     return found != json_.end() && found->is_string() ? found->get<std::string>() : "";
   }
 
-  [[nodiscard]] bool has(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
+  // What would be another model than is counted.
+  [[nodiscard]] Status check_kind() const {
+    for (const auto& [name, value] : json_.items()) {
+      const std::string& member = name;
+      const auto in_name = [&member](std::string_view part) { return member.find(part) != std::string::npos; };
+      if (!says_something(value) || std::ranges::none_of(kUncountedParts, in_name)) continue;
+      return bad_input(source_ + ": " + member + ": models with experts, latent attention, other parts or weights of " +
+                       "few bits are not counted; write model.json from the PyTorch module (trimtab model extract " +
+                       "--module)");
+    }
+    return {};
+  }
+
   [[nodiscard]] const std::string& source() const { return source_; }
 
  private:
@@ -90,9 +144,7 @@ class Config {
 };
 
 Result<Family> family_of(const Config& config) {
-  for (const char* name : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-    if (config.has(name)) return bad_input(config.source() + ": " + name + ": models with experts are not priced yet");
-  }
+  TRIMTAB_TRY_STATUS(config.check_kind());
   const std::string type = config.text("model_type");
   const auto found = std::ranges::find(kFamilies, type, &Family::type);
   if (found != kFamilies.end()) return *found;
@@ -167,6 +219,18 @@ Result<GptSizes> sizes_from_hf(std::string_view config_json, std::string_view so
   sizes.gradient = 2;
   sizes.optimizer = 6;
   return sizes;
+}
+
+std::vector<std::string> hf_members_not_counted(std::string_view config_json) {
+  std::vector<std::string> names;
+  const auto json = parse_json_text(config_json, "");
+  if (!json.ok() || !json->is_object()) return names;
+  for (const auto& [name, value] : json->items()) {
+    const bool unused =
+        name == "sliding_window" && json->contains("use_sliding_window") && (*json)["use_sliding_window"] == false;
+    if (!value.is_null() && !unused && !is_listed(kKnownMembers, name)) names.push_back(name);
+  }
+  return names;
 }
 
 Result<Model> model_from_hf(std::string_view config_json, std::string_view source, const HfTraining& training,

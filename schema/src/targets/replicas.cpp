@@ -41,7 +41,8 @@ std::int32_t samples_of_replica(const PlanLayers& view) {
 
 ShardedLevel sharded_level(const PlanLayers& view) {
   const Segment& first = view.plan->stages.front().segments.front();
-  return first.sharded_degree == 1 && first.dp > 1 ? ShardedLevel::kNone : first.sharded;
+  if (first.dp > 1) return first.sharded_degree == 1 ? ShardedLevel::kNone : first.sharded;
+  return offloads_optimizer(*view.plan) ? ShardedLevel::kGradients : ShardedLevel::kNone;
 }
 
 Result<Plan> plan_of(const Replicas& replicas, const Model& model, std::string_view target,
@@ -58,10 +59,11 @@ Result<Plan> plan_of(const Replicas& replicas, const Model& model, std::string_v
   plan.model = model.name;
   plan.global_batch = static_cast<std::int32_t>(samples);
   plan.microbatch = static_cast<std::int32_t>(together);
-  if (replicas.bucket_bytes > 0) plan.target_knobs[kBucketKnob] = std::to_string(replicas.bucket_bytes);
   Segment like;
   like.dp = replicas.ranks;
-  const bool alone = replicas.sharded_degree == 1 && replicas.ranks > 1;
+  const bool alone = replicas.sharded_degree == 1 || replicas.ranks == 1;
+  const bool buckets = replicas.bucket_bytes > 0 && (!alone || replicas.sharded == ShardedLevel::kNone);
+  if (buckets) plan.target_knobs[kBucketKnob] = std::to_string(replicas.bucket_bytes);
   like.sharded = alone ? ShardedLevel::kNone : replicas.sharded;
   const bool all = alone || like.sharded == ShardedLevel::kNone || replicas.sharded_degree == replicas.ranks;
   like.sharded_degree = all ? 0 : replicas.sharded_degree;

@@ -21,7 +21,7 @@ void need_fsdp_level(const PlanLayers& view, const std::string& otherwise, Compl
 // REQUIRES: the checks above have nothing to say.
 [[nodiscard]] bool recomputes_layers(const PlanLayers& view);
 [[nodiscard]] std::int32_t samples_of_replica(const PlanLayers& view);  // in a microbatch
-// As the plan says it: a framework may have a level on one rank, too, where nothing is shared.
+// On one rank nothing is shared: what offloads has a level there all the same, since DeepSpeed wants one.
 [[nodiscard]] ShardedLevel sharded_level(const PlanLayers& view);
 
 // What a configuration says of replicas.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "schema/hf_model.hpp"
 #include "schema/job.hpp"
 #include "schema/launch_script.hpp"
 #include "schema/own_knobs.hpp"
@@ -183,6 +184,39 @@ TEST_CASE("a Trainer's command is given plans in its own arguments") {
   CHECK_FALSE(unknown.plans);
   CHECK_THAT(unknown.remarks.front(), Contains("no plan is written: the model is not known"));
   CHECK(unknown.usual);
+}
+
+TEST_CASE("a LightningCLI's command is tuned by plans, and keeps its other words and its file") {
+  const std::string line =
+      "torchrun --nproc_per_node 2 t.py fit --config c.yaml --data.batch_size 8 --trainer.default_root_dir ck "
+      "--trainer.max_steps 50 --trainer.precision bf16-mixed";
+  const Words words = shell_words(line, "line").value();
+  CommandFacts facts;
+  facts.directory = ".";
+  facts.script_text = "LightningCLI(Module)";
+  facts.hook = "/client/watch_hook";
+  facts.plan_file = PlanFile{"trainer:\n  logger: false\n", "c.yaml", "lightning", {words.begin() + 4, words.end()}};
+  const auto model = model_from_hf(
+      R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "vocab_size": 100})",
+      "config.json", {64, 16}, "t");
+  facts.model_text = to_json(model.value());
+  facts.model_path = "model.json";
+  cli::DraftWishes wishes;
+  wishes.tune = true;
+  const JobDraft made = cli::draft_job(words, facts, wishes);
+  CHECK(made.unread.empty());
+  CHECK(made.plans);
+  const Job job = job_of(made);
+  CHECK(job.target == "lightning");
+  CHECK(job.train ==
+        rank_words({"python3", "-u", "t.py", "fit", "--config", "c.yaml", "--trainer.default_root_dir", "{checkpoint}",
+                    "--trainer.max_steps", "{steps}", "--trainer.precision", "bf16-mixed", "{target_arguments}"}));
+
+  facts.plan_file->text =
+      "trainer:\n  strategy:\n    class_path: DDPStrategy\n    init_args:\n      static_graph: true\n";
+  const JobDraft lost = cli::draft_job(words, facts, wishes);
+  REQUIRE(lost.unread.size() == 1);
+  CHECK_THAT(lost.unread.front(), Contains("c.yaml says beyond the plan: trainer.strategy.init_args.static_graph"));
 }
 
 TEST_CASE("what accelerate's launcher would tell its ranks is in their environment") {

@@ -61,6 +61,20 @@ TEST_CASE("nesting at the limit is read") {
   CHECK_FALSE(parse_json_text("{\"a\":[" + text + "]}", "").ok());
 }
 
+TEST_CASE("a file that is no JSON is called what it looks like") {
+  const auto said = [](const std::string& text, const char* source) {
+    return parse_json_text(text, source).error().message;
+  };
+  CHECK(said("#!/bin/sh\ntorchrun t.py\n", "train.sh") ==
+        "train.sh: expected JSON, found a script; give the file that it writes");
+  CHECK(said("model_type: llama\n", "c.yaml") == "c.yaml: expected JSON, found YAML, beginning \"model_type: llama\"");
+  CHECK(said("PK\x03\x04", "plan.json") ==
+        "plan.json: expected JSON, found a zip archive, as torch.save() and browsers write it; unpack it, and give the "
+        "file in it");
+  CHECK_THAT(said("{\"a\" 1}", "plan.json"), Catch::StartsWith("plan.json: line 1, column "));
+  CHECK_THAT(said(" ", "plan.json"), Catch::StartsWith("plan.json: line 1, column "));
+}
+
 TEST_CASE("a document beyond the size limit is refused unread") {
   CHECK_THAT(error_of(std::string(kMaxDocumentBytes + 1, ' ')), Catch::Contains("at most"));
 }

@@ -227,8 +227,12 @@ TEST_CASE("what is not a whole, right run is refused with file and field") {
   CHECK(files.error(empty).find("more than 0 bytes") != std::string::npos);
 }
 
-TEST_CASE("a file that is cut or is not there is refused by name") {
+TEST_CASE("a file that is cut, a script or not there is refused by name") {
   Files files;
+  const auto script =
+      read_published("nccl-tests", {files.write("run.sh", "#!/bin/sh\n./build/all_reduce_perf -g 8\n")});
+  REQUIRE_FALSE(script.ok());
+  CHECK(script.error().message.find("run.sh: expected JSON, found a script") != std::string::npos);
   const std::string whole = all_reduce_run().dump();
   const auto cut = read_published("nccl-tests", {files.write("cut.json", whole.substr(0, whole.size() / 2))});
   REQUIRE_FALSE(cut.ok());

@@ -15,9 +15,6 @@ inline constexpr std::string_view kWantedTraces =
     "Systems "
     "(nsys export --type sqlite)";
 
-// By its first bytes, as they stand and unpacked, and its name: "a shell script", with what to do where there is
-// something. Empty = it may be JSON. `packed`: the bytes were gzip.
-[[nodiscard]] std::string look_of_bytes(std::string_view begin, std::string_view name);
 // Of JSON without a profile.
 [[nodiscard]] std::string look_of_json(const ChromeTrace& trace, const std::vector<std::string>& categories);
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/numbers.hpp"
+#include "documents/look_of_bytes.hpp"
 #include "published/traces/byte_source.hpp"
 #include "published/traces/kineto.hpp"
 #include "published/traces/looks.hpp"

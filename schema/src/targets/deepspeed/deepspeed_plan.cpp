@@ -69,6 +69,7 @@ class Reader {
     TRIMTAB_TRY(segment.switches.offload_optimizer, offloads_optimizer());
     TRIMTAB_TRY_STATUS(read_batch(plan));
     segment.dp = ranks_;
+    if (ranks_ == 1) segment.sharded = ShardedLevel::kNone;
     TRIMTAB_TRY_STATUS(read_bucket(segment.sharded, plan));
     TRIMTAB_TRY_STATUS(check_zero_members());
     TRIMTAB_TRY(const ModelLayers parts, layers_of(model_));

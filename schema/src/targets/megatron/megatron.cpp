@@ -67,9 +67,9 @@ void check_schedule(const PlanLayers& view, Complaints& complaints) {
   const std::int32_t size = pipeline_groups(plan);
   if (plan.schedule.kind == ScheduleKind::kGPipe) complaints.push_back("schedule.kind: must not be \"gpipe\"");
   need_equal_rounds(view, complaints);
-  if (plan.schedule.kind != ScheduleKind::kInterleaved || plan.microbatches() >= size) return;
+  if (plan.schedule.kind != ScheduleKind::kInterleaved || plan.microbatches() % size == 0) return;
   complaints.push_back("microbatch: an interleaved pipeline of " + std::to_string(size) +
-                       " needs as many microbatches, found " + std::to_string(plan.microbatches()));
+                       " needs a multiple of that in microbatches, found " + std::to_string(plan.microbatches()));
 }
 
 void check_sharding(const PlanLayers& view, Complaints& complaints) {
@@ -111,7 +111,8 @@ void check_knobs(const PlanLayers& view, Complaints& complaints) {
       complaints.push_back("target_knobs.overlap_parameter_gather: needs sharded \"optimizer\"");
     }
   }
-  if (offloads_optimizer(*view.plan) && view.operators.front().sharded != ShardedLevel::kOptimizer) {
+  const OperatorSetting& first = view.operators.front();
+  if (offloads_optimizer(*view.plan) && first.dp > 1 && first.sharded != ShardedLevel::kOptimizer) {
     complaints.push_back("stages[0].segments[0].switches.offload_optimizer: needs sharded \"optimizer\"");
   }
 }
@@ -170,8 +171,10 @@ void add_pipeline(const PlanLayers& view, Arguments& out) {
 
 void add_sharding(const PlanLayers& view, Arguments& out) {
   const OperatorSetting& first = view.operators.front();
-  if (first.sharded == ShardedLevel::kNone) return;
-  out.emplace_back("--use-distributed-optimizer");
+  const bool none = first.sharded == ShardedLevel::kNone;
+  // On one rank, too, Megatron-LM offloads what its distributed optimizer has alone.
+  if (!none || offloads_optimizer(*view.plan)) out.emplace_back("--use-distributed-optimizer");
+  if (none) return;
   if (first.sharded == ShardedLevel::kOptimizer) {
     const std::int32_t instances = first.dp / first.sharded_degree;
     if (instances > 1) add(out, "--num-distributed-optimizer-instances", instances);

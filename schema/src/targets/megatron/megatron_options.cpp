@@ -54,7 +54,7 @@ ckpt-convert-save ckpt-convert-update-legacy-dist-opt-format ckpt-drop-redundant
 ckpt-fully-parallel-load ckpt-fully-parallel-load-exchange-algo ckpt-fully-parallel-load-per-rank-objects
 ckpt-fully-parallel-load-process-group ckpt-fully-parallel-save ckpt-fully-parallel-save-process-group
 ckpt-load-validate-sharding-integrity ckpt-pg-tensors-cache-create ckpt-pg-tensors-cache-path ckpt-step
-data-args-path data-cache-path data-impl data-path dataloader-defer-npy-index-mmap dataloader-fast-cache-load
+data-args-path data-cache-path data-impl data-path data-path2 dataloader-defer-npy-index-mmap dataloader-fast-cache-load
 dataloader-inter-document-masking dataset-impl disable-ckpt-load-validate-sharding-integrity disable-msc
 disable-save-tokenizer-assets disable-strict-fsdp-dtensor-load
 disable-tokenizer-sentencepiece-ignore-extra-whitespaces disable-use-tokenizer-model-from-checkpoint-args

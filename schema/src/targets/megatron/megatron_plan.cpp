@@ -16,7 +16,7 @@ namespace trimtab {
 
 namespace {
 
-constexpr std::array<std::string_view, 31> kOfPlans{"global-batch-size",
+constexpr std::array<std::string_view, 32> kOfPlans{"global-batch-size",
                                                     "micro-batch-size",
                                                     "tensor-model-parallel-size",
                                                     "context-parallel-size",
@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 31> kOfPlans{"global-batch-size",
                                                     "pipeline-model-parallel-layout",
                                                     "num-layers-per-virtual-pipeline-stage",
                                                     "num-virtual-stages-per-pipeline-rank",
+                                                    "microbatch-group-size-per-virtual-pipeline-stage",
                                                     "decoder-first-pipeline-num-layers",
                                                     "decoder-last-pipeline-num-layers",
                                                     "num-distributed-optimizer-instances",
@@ -195,7 +196,7 @@ struct Sharding {
   std::int32_t degree = 0;
 };
 
-Result<Sharding> sharding_of(const Options& options, std::int32_t dp) {
+Result<Sharding> said_sharding(const Options& options, std::int32_t dp) {
   constexpr std::string_view kStrategy = "data-parallel-sharding-strategy";
   constexpr std::string_view kInstances = "num-distributed-optimizer-instances";
   TRIMTAB_TRY(const std::int32_t instances, options.number(kInstances, 1));
@@ -215,6 +216,14 @@ Result<Sharding> sharding_of(const Options& options, std::int32_t dp) {
                                    std::to_string(instances));
   }
   return Sharding{ShardedLevel::kOptimizer, instances > 1 ? dp / instances : 0};
+}
+
+Result<Sharding> sharding_of(const Options& options, const Split& split) {
+  TRIMTAB_TRY(const Sharding said, said_sharding(options, split.dp));
+  if (split.dp > 1 || said.level == ShardedLevel::kNone) return said;
+  if (split.cp == 1) return Sharding{};
+  return refusal("context-parallel-size", "one replica shards its states over " + std::to_string(split.cp) +
+                                              " context-parallel ranks, and a plan shards over replicas alone");
 }
 
 // What is recomputed of a stage's `layers`.
@@ -292,7 +301,8 @@ Status read_knobs(const Options& options, const Split& split, const Model& model
   TRIMTAB_TRY(std::int64_t elements, options.number(kBucket));
   if (elements == 0) elements = std::max(kLeastElements, kElementsPerRank * split.dp * split.cp);
   plan.target_knobs[kBucketKnob] = std::to_string(elements * element_bytes(model));
-  if (options.has("overlap-param-gather")) plan.target_knobs["overlap_parameter_gather"] = "true";
+  const bool alone = split.dp == 1 && options.has("use-distributed-optimizer");
+  if (options.has("overlap-param-gather") && !alone) plan.target_knobs["overlap_parameter_gather"] = "true";
   return {};
 }
 
@@ -310,12 +320,21 @@ Result<Plan> plan_from_megatron(const std::vector<std::string>& arguments, const
   TRIMTAB_TRY(const ModelLayers parts, layers_of(model));
   TRIMTAB_TRY(const std::vector<std::int32_t> counts,
               layers_by_stage(options, static_cast<std::int32_t>(parts.layers.size()), split.pp));
-  TRIMTAB_TRY(const Sharding sharding, sharding_of(options, split.dp));
+  TRIMTAB_TRY(const Sharding sharding, sharding_of(options, split));
   TRIMTAB_TRY(const Recompute recompute, recompute_of(options));
   Plan plan;
   plan.model = model.name;
   TRIMTAB_TRY_STATUS(read_batch(options, split, plan));
-  if (std::ssize(counts) > split.pp) plan.schedule.kind = ScheduleKind::kInterleaved;
+  if (std::ssize(counts) > split.pp) {
+    constexpr std::string_view kTurn = "microbatch-group-size-per-virtual-pipeline-stage";
+    TRIMTAB_TRY(const std::int32_t turn, options.number(kTurn, split.pp));
+    if (turn != split.pp) {
+      return refusal(kTurn,
+                     "a plan's interleaved stages take as many microbatches in turn as the pipeline has ranks, " +
+                         std::to_string(split.pp) + ", found " + std::to_string(turn));
+    }
+    plan.schedule.kind = ScheduleKind::kInterleaved;
+  }
   Segment like;
   like.dp = split.dp;
   like.tp = split.tp;

@@ -31,7 +31,7 @@ class Reader {
     PlanFile replicas = file_;
     replicas.ranks = dp_;
     TRIMTAB_TRY(Plan plan, read_deepspeed_plan(members_, replicas, model_));
-    TRIMTAB_TRY_STATUS(check_pipeline(plan));
+    TRIMTAB_TRY_STATUS(check_pipeline());
     TRIMTAB_TRY(const bool recomputed, recomputes());
     TRIMTAB_TRY_STATUS(read_sequences(plan));
     Segment like = plan.stages.front().segments.front();
@@ -86,12 +86,12 @@ class Reader {
                                                        std::to_string(*file_.ranks) + " ranks");
   }
 
-  Status check_pipeline(const Plan& plan) {
+  Status check_pipeline() {
     constexpr const char* kMethod = "pipe_partition_method";
     TRIMTAB_TRY(const std::string method, members_.text(kMethod, "type:transformer|mlp"));
     if (pp_ == 1) return {};
-    const ShardedLevel level = plan.stages.front().segments.front().sharded;
-    if (level == ShardedLevel::kGradients || level == ShardedLevel::kParameters) {
+    TRIMTAB_TRY(const std::optional<std::int64_t> stage, members_.integer("zero_optimization.stage"));
+    if (stage.value_or(0) > 1) {
       return members_.refusal("zero_optimization.stage", "DeepSpeed has pipelines with 0 and 1 alone");
     }
     if (!method.starts_with("type:transformer")) {
