@@ -66,6 +66,7 @@ struct Machine {
   double host_in_training = 1;  // times as long as in a benchmark
   double device_in_training = 1;
   std::map<std::string, double> of_operator;  // the same, each by itself
+  std::string way = {};                       // to launch: "", "compiled" or "graph", as costs' protocols say
 };
 
 Machine drawn_machine(bool right, Random& random) {
@@ -89,10 +90,12 @@ class Rank {
 
   void pass(const Kind& kind, const Pass& of, std::int32_t samples) {
     const double slower = training_ ? machine_.device_in_training * machine_.of_operator.at(kind.key) : 1;
-    const double each = std::max(kShortestKernel, of.device_us * samples / of.kernels / machine_.speed);
+    const int kernels = machine_.way == "compiled" ? (of.kernels + 1) / 2 : of.kernels;  // two are fused into one
+    const double each = std::max(kShortestKernel, of.device_us * samples / kernels / machine_.speed);
     issue(machine_.call_us);
-    for (int k = 0; k < of.kernels; ++k) {
-      program.push_back({QueuedItem::Kind::kKernel, host(machine_.host_us), each * slower * jitter(0.02), 0});
+    for (int k = 0; k < kernels; ++k) {
+      const double us = machine_.way == "graph" && k > 0 ? 0 : host(machine_.host_us);  // a graph is launched once
+      program.push_back({QueuedItem::Kind::kKernel, us, each * slower * jitter(0.02), 0});
     }
   }
   void issue(double us) { program.push_back({QueuedItem::Kind::kKernel, host(us), 0, 0}); }
@@ -145,7 +148,7 @@ Timed repetition(const Machine& machine, bool covered, Random& random,
   return timed;
 }
 
-void put(const std::vector<CostKey>& keys, const std::function<Timed()>& measure, bool launches,
+void put(const std::vector<CostKey>& keys, const std::function<Timed()>& measure, bool launches, const std::string& way,
          std::vector<Cost>& costs) {
   std::vector<Cost> device, host;
   for (CostKey key : keys) {
@@ -153,6 +156,7 @@ void put(const std::vector<CostKey>& keys, const std::function<Timed()>& measure
     device.back().source.clock = CostSource::Clock::kDevice;
     device.back().source.covered = launches;
     key.algorithm = "launch";
+    key.protocol = way;
     host.push_back({key, {}});
     host.back().source.clock = CostSource::Clock::kHost;
   }
@@ -178,12 +182,12 @@ void add_benchmarks(const Machine& machine, bool covered, bool launches, Random&
       };
       put({test::operator_key(CostKind::kOperatorForward, kind.key, samples),
            test::operator_key(CostKind::kOperatorBackward, kind.key, samples)},
-          passes, launches, costs);
+          passes, launches, machine.way, costs);
     }
     const auto update = [&] {
       return repetition(machine, covered, random, {[&](Rank& rank) { rank.pass(kind, kind.update, 1); }});
     };
-    put({test::operator_key(CostKind::kOptimizerStep, kind.key, 0)}, update, launches, costs);
+    put({test::operator_key(CostKind::kOptimizerStep, kind.key, 0)}, update, launches, machine.way, costs);
   }
 }
 
@@ -398,6 +402,41 @@ void print_messages(int seeds) {
       "estimate of a message it\nwould be off by six of them here, half of it by two: no less than no price.\n");
 }
 
+// Steps whose passes are compiled regions or CUDA graphs, priced by launches of their way, by launches kernel by
+// kernel, and by none.
+void print_ways(int seeds) {
+  std::printf(
+      "\n## CUDA graphs and compiled regions\n\n"
+      "Each pass and update is one graph, or one compiled region whose kernels are half as many. The call itself takes "
+      "its host as\nlong as ever. A graph's kernels need nothing more of it than the first one. With right benchmarks, "
+      "before learning:\n\n"
+      "| steps are | costs | small | large |\n| --- | --- | --- | --- |\n");
+  for (const char* const way : {"graph", "compiled"}) {
+    constexpr const char* kCosts[] = {"two clocks: launches of that way", "two clocks: launches kernel by kernel",
+                                      "one clock: sums of kernels"};
+    std::vector<std::vector<Errors>> errors(std::size(kCosts), std::vector<Errors>(2));
+    for (int seed = 1; seed <= seeds; ++seed) {
+      Random random(static_cast<std::uint64_t>(seed));
+      const Machine plain = drawn_machine(true, random);
+      Machine machine = plain;
+      machine.way = way;
+      const NativeCostModel models[] = {NativeCostModel(benchmarked(machine, Benchmark::kTwoClocks, random).table()),
+                                        NativeCostModel(benchmarked(plain, Benchmark::kTwoClocks, random).table()),
+                                        NativeCostModel(benchmarked(machine, Benchmark::kKernels, random).table())};
+      for (const Plan& plan : plans_of(models[0].table().model())) {
+        const Observation seen = measured(machine, plan, random);
+        for (std::size_t i = 0; i < std::size(models); ++i)
+          errors[i][is_small(seen) ? 0 : 1].add(error(models[i], seen));
+      }
+    }
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      std::printf("| %s | %s |", way, kCosts[i]);
+      for (const Errors& of : errors[i]) std::printf(" %.1f %% (%.0f) |", 100 * of.mean(), 100 * of.most);
+      std::printf("\n");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -432,5 +471,6 @@ int main(int argc, char** argv) {
       "there is limited by launches, so no other plan teaches of\nthem.\n",
       plans);
   print_messages(seeds);
+  print_ways(seeds);
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../schema/published/aceso_folder.hpp"
+#include "../schema/published/galvatron_folder.hpp"
 #include "../schema/published/published_files.hpp"
 #include "program.hpp"
 
@@ -67,6 +68,19 @@ TEST_CASE("a folder of Aceso's profiler is imported; what it does not say is ask
   const Outcome wrong = ::trimtab_program(command);
   CHECK(wrong.exit_code == 2);
   CHECK(wrong.err.find("--layers") != std::string::npos);
+}
+
+TEST_CASE("a profile that an author's rules add to is one new profile") {
+  const trimtab::test::GalvatronFolder folder;
+  const Scratch scratch;
+  const std::vector<std::string> import{"db",        "import",      "--format",
+                                        "galvatron", folder.path(), scratch.path("costs.db")};
+  const Outcome first = ::trimtab_program(import);
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  CHECK(first.out.find(": 1 profile (1 new) with ") != std::string::npos);
+  CHECK(::trimtab_program({"db", "export", scratch.path("costs.db")}).out.find(",estimated,") != std::string::npos);
+  CHECK(::trimtab_program(import).out.find(": 1 profile (0 new) with ") != std::string::npos);
 }
 
 TEST_CASE("databases that imported the same merge without counting twice") {

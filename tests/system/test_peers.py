@@ -1,4 +1,7 @@
-"""The predictions of published searches, reproduced through the program: import, then evaluate each published plan.
+"""The predictions of Aceso's published searches, reproduced through the program: import, then evaluate each best plan.
+
+These are the 15 plans of PLANS. Of twelve the search's own iteration time is published unrounded. The three on one device
+are published rounded alone.
 
 Needs the published data beside the repository (../shared/peers) or at TRIMTAB_PEERS; skips where it is absent.
 """
@@ -18,7 +21,13 @@ import peer_plans  # noqa: E402
 
 PEERS = pathlib.Path(os.environ.get("TRIMTAB_PEERS", ROOT.parent / "shared" / "peers"))
 ACESO = PEERS / "aceso_v100"
-TOLERANCE = 1e-6
+PLANS = [
+    *("gpt-350M", "gpt-1_3B", "gpt-2_6B", "gpt-13B", "t5-770M", "t5-3B", "t5-11B", "t5-22B"),
+    *("resnet-500M", "resnet-2B", "resnet-6_8B", "resnet-13B"),
+    *("scale-layer-64layers", "scale-layer-128layers", "scale-layer-256layers"),
+]
+ON_ONE_DEVICE = {"gpt-350M", "t5-770M", "resnet-500M"}
+TOLERANCE = 1e-10
 MIB = 1 << 20
 
 
@@ -46,7 +55,7 @@ class PeerPredictions(unittest.TestCase):
         cls.scratch.cleanup()
 
     def near(self, ours, published, digits, what):
-        """Equal to 1e-6, beside the rounding of what was published with so many decimals."""
+        """Equal to 1e-10, beside the rounding of what was published with so many decimals."""
         allowed = TOLERANCE * abs(published) + 0.5000001 * 10.0**-digits
         self.assertLessEqual(abs(ours - published), allowed, f"{what}: ours {ours!r}, published {published!r}")
 
@@ -77,7 +86,7 @@ class PeerPredictions(unittest.TestCase):
         published = setting["best_plan"]["predicted"]
         name = plan["model"]
         self.near(ours["iteration_ms"], published["iteration_ms"], 6, f"{name} iteration")
-        if setting.get("best"):
+        if name not in ON_ONE_DEVICE:
             self.near(ours["iteration_ms"], setting["best"]["iteration_ms"], 12, f"{name} iteration, unrounded")
         self.assertEqual(len(ours["stages"]), len(published["per_stage"]))
         stage_ms = [
@@ -95,6 +104,7 @@ class PeerPredictions(unittest.TestCase):
         self.assertTrue(ours["feasible"], f"{name}: {ours.get('infeasible_reason')}")
 
     def test_every_published_plan_has_its_published_prediction(self):
+        self.assertEqual(sorted(PLANS), sorted(f"{one['model']}-{one['size']}" for one in self.settings))
         for setting in self.settings:
             with self.subTest(f"{setting['model']}-{setting['size']}"):
                 self.check_setting(setting)

@@ -113,6 +113,8 @@ Status adopt_fingerprint(const std::string& database, const std::string& wanted,
   return {};
 }
 
+constexpr const char* kEstimated = "/estimated";
+
 // One batch of each profile, and one more of what its author's rules make of it.
 std::vector<CostBatch> batches_of(const Published& published) {
   std::vector<CostBatch> batches;
@@ -124,9 +126,21 @@ std::vector<CostBatch> batches_of(const Published& published) {
     batches.push_back({{costs.origin, 1}, costs.fingerprint, costs.source, std::move(measured)});
     if (estimated.empty()) continue;
     const std::string source = to_text(CostSource{CostSource::Kind::kEstimated});
-    batches.push_back({{costs.origin + "/estimated", 1}, costs.fingerprint, source, std::move(estimated)});
+    batches.push_back({{costs.origin + kEstimated, 1}, costs.fingerprint, source, std::move(estimated)});
   }
   return batches;
+}
+
+// Profiles of which the database had not all.
+std::uint64_t count_fresh(const Published& published, const std::vector<CostBatch>& batches,
+                          const std::vector<bool>& is_new) {
+  std::set<std::string> fresh;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (is_new[i]) fresh.insert(batches[i].id.origin);
+  }
+  return static_cast<std::uint64_t>(std::ranges::count_if(published.costs, [&](const PublishedCosts& costs) {
+    return fresh.contains(costs.origin) || fresh.contains(costs.origin + kEstimated);
+  }));
 }
 
 // Models and clusters: names of files and their texts.
@@ -178,8 +192,9 @@ std::string summary_text(const Published& published, std::uint64_t fresh, const 
     table.add({hash(costs.fingerprint), testbed_of(costs.fingerprint), profile_of(costs),
                std::to_string(costs.costs.size())});
   }
-  std::string text = table.str() + database + ": " + std::to_string(published.costs.size()) + " profiles (" +
-                     std::to_string(fresh) + " new) with " + std::to_string(total) + " costs\n";
+  std::string text = table.str() + database + ": " + std::to_string(published.costs.size()) +
+                     (published.costs.size() == 1 ? " profile (" : " profiles (") + std::to_string(fresh) +
+                     " new) with " + std::to_string(total) + " costs\n";
   if (documents.empty()) return text;
   return text + documents + ": " + std::to_string(published.models.size()) + " models and " +
          std::to_string(published.clusters.size()) + " clusters\n";
@@ -239,8 +254,9 @@ Result<int> import_published(const ImportArguments& arguments, bool as_json, Con
   }
   if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(make_directories(arguments.documents));
   TRIMTAB_TRY(CostDatabase database, open_costs_to_write(name, console.err));
-  TRIMTAB_TRY(const std::vector<bool> is_new, database.add_batches(batches_of(published)));
-  const auto fresh = static_cast<std::uint64_t>(std::ranges::count(is_new, true));
+  const std::vector<CostBatch> batches = batches_of(published);
+  TRIMTAB_TRY(const std::vector<bool> is_new, database.add_batches(batches));
+  const std::uint64_t fresh = count_fresh(published, batches, is_new);
   for (const auto& [file, text] : documents_of(published)) {
     if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.documents + "/" + file, text));
   }

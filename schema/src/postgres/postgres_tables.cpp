@@ -171,7 +171,7 @@ Result<std::int64_t> PostgresTables::version(PostgresSession& session) {
 
 Status PostgresTables::check_version(std::int64_t found) const {
   if (found == known()) return {};
-  if (found != 0) return other_version(name_, migrations_.kind, found, known(), "tables");
+  if (found != 0) return other_version(name_, migrations_.kind, found, known());
   return unavailable("there is no " + std::string(migrations_.kind) + " at " + name_ +
                      ": the schema has no tables of it. A program that may write there makes them, such as a "
                      "coordinator, or 'trimtab db merge'");

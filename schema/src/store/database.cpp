@@ -33,15 +33,15 @@ std::string without_secrets(const std::string& name) {
   return name.substr(0, begin) + user + rest.substr(0, rest.find('?'));
 }
 
-Error other_version(const std::string& name, const char* kind, std::int64_t found, std::int64_t known,
-                    const char* kept) {
+Error other_version(const std::string& name, const char* kind, std::int64_t found, std::int64_t known) {
   const std::string versions = name + " is a " + kind + " of version " + std::to_string(found) + ", but this release ";
   if (found > known) {
     return bad_input(versions + "knows versions up to " + std::to_string(known) +
                      "; nothing was changed. Use the release that wrote it, or a newer one");
   }
   return bad_input(versions + "reads version " + std::to_string(known) +
-                   ". Open it once for writing, which upgrades it and keeps a copy of the old " + kept);
+                   ". A coordinator of this release upgrades it when it starts, as 'trimtab db merge " + name +
+                   " FILE' does with any cost database. Either keeps a copy of the old tables");
 }
 
 Database::Database(std::unique_ptr<DatabaseBackend> backend) : backend_(std::move(backend)) {}

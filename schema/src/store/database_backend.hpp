@@ -41,9 +41,8 @@ void keep_whole(CheckedRows& found, Row row, bool may_lack);
 [[nodiscard]] Result<std::unique_ptr<DatabaseBackend>> open_postgres(const std::string& name, DatabaseMode mode,
                                                                      const Migrations& migrations, bool exclusive);
 
-// The refusal of a database that is newer, or older and may not be upgraded. `kept`: of what an upgrade keeps a copy.
-[[nodiscard]] Error other_version(const std::string& name, const char* kind, std::int64_t found, std::int64_t known,
-                                  const char* kept);
+// The refusal of a database that is newer, or of a server's that is older and may not be upgraded.
+[[nodiscard]] Error other_version(const std::string& name, const char* kind, std::int64_t found, std::int64_t known);
 
 // A server's name for messages where it was not accepted: without a password and without parameters.
 [[nodiscard]] std::string without_secrets(const std::string& name);

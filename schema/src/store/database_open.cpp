@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 
+#include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
@@ -211,13 +212,11 @@ Status check_tables(SQLite::Database& connection, const std::string& path, const
                    ", but " + different + "; nothing was changed. Take a copy of it that is whole");
 }
 
-Status check_version(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
-                     const Migrations& migrations) {
+Status check_version(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
   const std::int64_t found = version_of(connection);
   const auto known = static_cast<std::int64_t>(migrations.steps.size());
   if (found < 1) return foreign_file(path, migrations, "its version is " + std::to_string(found));
-  if (found == known || (found < known && mode != DatabaseMode::kReadOnly)) return {};
-  return other_version(path, migrations.kind, found, known, "file");
+  return found <= known ? Status() : other_version(path, migrations.kind, found, known);
 }
 
 Status recognize(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
@@ -231,8 +230,21 @@ Status recognize(SQLite::Database& connection, const std::string& path, Database
   if (id != migrations.application_id) {
     return foreign_file(path, migrations, "the SQLite file belongs to another application");
   }
-  TRIMTAB_TRY_STATUS(check_version(connection, path, mode, migrations));
+  TRIMTAB_TRY_STATUS(check_version(connection, path, migrations));
   return check_tables(connection, path, migrations, version_of(connection));
+}
+
+// Who only reads an older file reads an upgraded copy of it, which is gone once that is closed.
+Status read_copy(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
+  SQLite::Database copy("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  check(SQLite::Backup(copy, connection).executeStep() == SQLITE_DONE ? SQLITE_OK : SQLITE_BUSY, "it is not copied");
+  copy.exec("PRAGMA trusted_schema = OFF");
+  add_row_checksum(copy);
+  TRIMTAB_TRY_STATUS(recognize(copy, path, DatabaseMode::kReadOnly, migrations));  // it may be another one by now
+  run_steps(copy, version_of(copy), migrations);
+  copy.exec("PRAGMA query_only = ON");
+  connection = std::move(copy);
+  return {};
 }
 
 }  // namespace
@@ -323,12 +335,15 @@ Result<std::string> prepare(SQLite::Database& connection, const std::string& pat
   const Status ours = recognize(connection, path, mode, migrations);
   leave_found_log(connection);
   TRIMTAB_TRY_STATUS(ours);
-  if (mode == DatabaseMode::kReadOnly) return std::string();
+  const bool old = version_of(connection) < static_cast<std::int64_t>(migrations.steps.size());
+  if (mode == DatabaseMode::kReadOnly) {
+    if (old) TRIMTAB_TRY_STATUS(read_copy(connection, path, migrations));
+    return std::string();
+  }
   connection.exec("PRAGMA journal_mode = WAL");
   // Each commit reaches the disk before it is acknowledged: what we confirm to a peer survives a power cut.
   connection.exec("PRAGMA synchronous = FULL");
   secure_log(connection);
-  const bool old = version_of(connection) < static_cast<std::int64_t>(migrations.steps.size());
   std::string backup;
   if (old) {
     TRIMTAB_TRY(backup, upgrade(connection, path, migrations));

@@ -11,8 +11,8 @@ namespace trimtab {
 
 [[nodiscard]] SQLite::Database connect(const std::string& path, DatabaseMode mode);
 
-// Recognizes the file, then brings it to the newest version where the mode allows. Returns the path of the copy that it
-// made of an older one; empty where nothing was upgraded.
+// Recognizes the file, then brings it to the newest version. Who only reads gets a connection to an upgraded copy, and
+// the file stays as it is. Returns the path of the copy that it made of an older file; empty where none was upgraded.
 [[nodiscard]] Result<std::string> prepare(SQLite::Database& connection, const std::string& path, DatabaseMode mode,
                                           const Migrations& migrations);
 

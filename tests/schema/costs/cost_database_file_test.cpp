@@ -17,6 +17,25 @@ namespace {
 
 const std::string kHash = hash(sample_fingerprint());
 
+// With one cost, of kOld.
+void write_first_release(const std::string& path) {
+  Migrations first = cost_tables::migrations();
+  first.steps.resize(1);
+  first.checked.clear();
+  Database old = Database::open(path, DatabaseMode::kCreate, first).value();
+  const std::string fingerprint = to_json(sample_fingerprint());
+  const std::string statistics = statistics_of({10, 20}).encode();
+  REQUIRE(old.execute("INSERT INTO fingerprints VALUES (?, ?)", {kHash, fingerprint}).ok());
+  REQUIRE(old.execute("INSERT INTO origins VALUES (3, 'agent', 0)").ok());
+  REQUIRE(old.execute("INSERT INTO batches VALUES (3, 1)").ok());
+  REQUIRE(old.execute("INSERT INTO cost_keys VALUES (7, 'overlap_computation', 'all_reduce', '', 0, 1, 'default', "
+                      "1024, 2, 'intra_node')")
+              .ok());
+  REQUIRE(old.execute("INSERT INTO costs VALUES (?, 7, 'active', 3, 1, ?)", {kHash, statistics}).ok());
+}
+
+const CostKey kOld{CostKind::kOverlapComputation, "all_reduce", "", 0, 1, "default", 1024, 2, "intra_node"};
+
 }  // namespace
 
 TEST_CASE("folding keeps the number of stored rows bounded") {
@@ -73,23 +92,9 @@ TEST_CASE("reading leaves no files beside the database, and a reader may not wri
 TEST_CASE("a cost database of the first release is taken over whole, and then tells channels and classes apart") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("c.db");
-  {
-    Migrations first = cost_tables::migrations();
-    first.steps.resize(1);
-    first.checked.clear();
-    Database old = Database::open(path, DatabaseMode::kCreate, first).value();
-    const std::string fingerprint = to_json(sample_fingerprint());
-    const std::string statistics = statistics_of({10, 20}).encode();
-    REQUIRE(old.execute("INSERT INTO fingerprints VALUES (?, ?)", {kHash, fingerprint}).ok());
-    REQUIRE(old.execute("INSERT INTO origins VALUES (3, 'agent', 0)").ok());
-    REQUIRE(old.execute("INSERT INTO batches VALUES (3, 1)").ok());
-    REQUIRE(old.execute("INSERT INTO cost_keys VALUES (7, 'overlap_computation', 'all_reduce', '', 0, 1, 'default', "
-                        "1024, 2, 'intra_node')")
-                .ok());
-    REQUIRE(old.execute("INSERT INTO costs VALUES (?, 7, 'active', 3, 1, ?)", {kHash, statistics}).ok());
-  }
+  write_first_release(path);
   CostDatabase database = open_costs(path, OpenMode::kReadWrite);
-  CostKey key{CostKind::kOverlapComputation, "all_reduce", "", 0, 1, "default", 1024, 2, "intra_node"};
+  const CostKey& key = kOld;
   CHECK(find_cost(database, kHash, key)->statistics == statistics_of({10, 20}));
   CHECK_FALSE(database.add_batch({"agent", 1}, sample_fingerprint(), "active", {{key, statistics_of({5})}}).value());
   CostKey narrow = key;
@@ -101,6 +106,18 @@ TEST_CASE("a cost database of the first release is taken over whole, and then te
   CHECK(find_cost(database, kHash, narrow)->statistics == statistics_of({7}));
   CHECK(find_cost(database, kHash, key)->statistics == statistics_of({10, 20}));
   CHECK(cost_count(database) == 2);
+}
+
+TEST_CASE("a cost database of the first release is read and merged as it is") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  write_first_release(path);
+  const std::string before = bytes_of(path);
+  CHECK(find_cost(open_costs(path, OpenMode::kReadOnly), kHash, kOld)->statistics == statistics_of({10, 20}));
+  CostDatabase other = open_costs(directory.file("other.db"));
+  CHECK(other.merge_from(path).value() == 1);
+  CHECK(find_cost(other, kHash, kOld)->statistics == statistics_of({10, 20}));
+  CHECK(bytes_of(path) == before);
 }
 
 TEST_CASE("a batch that was damaged while the file is open is counted, and spoils nothing else") {

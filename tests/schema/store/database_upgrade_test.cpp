@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -114,12 +115,40 @@ TEST_CASE("a newer database is refused by naming both versions and what to do, a
   CHECK(Database::open(name, DatabaseMode::kReadOnly, things({kFirst, kSecond})).ok());
 }
 
-TEST_CASE("an older database that is open for reading is not upgraded") {
-  const DatabasePlace place(GENERATE(from_range(backends())));
+TEST_CASE("an older file is read through an upgraded copy, and stays as it is") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  make_first(path);
+  const std::string before = bytes_of(path);
+  {
+    Database reader = Database::open(path, DatabaseMode::kReadOnly, things({kFirst, kSecond})).value();
+    CHECK(as_integer(reader.query("SELECT size FROM things").value().at(0).at(0)) == 4);
+    CHECK_FALSE(reader.execute("INSERT INTO things (name) VALUES ('more')").ok());
+    CHECK(reader.backup().empty());
+  }
+  CHECK(bytes_of(path) == before);
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path())) {
+    CHECK(entry.path() == path);
+  }
+}
+
+TEST_CASE("an older file that a release cannot upgrade is refused to readers, and stays as it is") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  make_first(path);
+  const std::string before = bytes_of(path);
+  CHECK_FALSE(Database::open(path, DatabaseMode::kReadOnly, things({kFirst, kSecond, kTwice})).ok());
+  CHECK(bytes_of(path) == before);
+}
+
+TEST_CASE("who only reads older tables of a server is told what upgrades them") {
+  const auto all = backends();
+  if (std::ranges::find(all, Backend::kPostgres) == all.end()) return;
+  const DatabasePlace place(Backend::kPostgres);
   make_first(place.name("d"));
   const auto refused = Database::open(place.name("d"), DatabaseMode::kReadOnly, things({kFirst, kSecond}));
   REQUIRE_FALSE(refused.ok());
-  CHECK_THAT(refused.error().message, Catch::Contains("Open it once for writing"));
+  CHECK_THAT(refused.error().message, Catch::Contains("'trimtab db merge " + place.name("d") + " FILE'"));
 }
 
 TEST_CASE("a database of another kind of ours is refused") {

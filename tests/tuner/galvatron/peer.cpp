@@ -223,26 +223,40 @@ bool is_published(const std::string& model) {
                      [&](const PublishedModel& one) { return one.model.name == model; });
 }
 
-std::vector<SystemMeasurement> titan_measurements() {
-  std::vector<SystemMeasurement> all;
+struct PaperRow {
+  std::string system;
+  bool titan = false;
+  SystemMeasurement of;  // all but the system
+};
+
+// Those that were measured.
+std::vector<PaperRow> paper_rows() {
+  std::vector<PaperRow> all;
   std::ifstream in(directory() + "/paper_measured_throughput.csv");
   std::string line;
   std::getline(in, line);
   while (std::getline(in, line)) {
     std::vector<std::string> cells = split(line, ',');
     cells.resize(7);
-    const std::optional<System> system = system_named(cells[3]);
-    SystemMeasurement row;
-    row.devices = cells[1].starts_with("16x") ? 16 : 8;
-    row.gib = std::atoi(cells[2].c_str());
-    row.model = lower(cells[4]);
-    row.rate = std::atof(cells[5].c_str());
-    row.batch = std::atoi(cells[6].c_str());
-    const bool titan = cells[1].find("TITAN") != std::string::npos;
-    if (!system || !titan || row.rate <= 0 || row.batch <= 0 || !is_published(row.model)) continue;
-    if (system == System::kTensor && row.devices > 8) continue;
-    row.system = *system;
-    all.push_back(std::move(row));
+    PaperRow row{cells[3], cells[1].find("TITAN") != std::string::npos, {}};
+    row.of.devices = cells[1].starts_with("16x") ? 16 : 8;
+    row.of.gib = std::atoi(cells[2].c_str());
+    row.of.model = lower(cells[4]);
+    row.of.rate = std::atof(cells[5].c_str());
+    row.of.batch = std::atoi(cells[6].c_str());
+    if (row.of.rate > 0 && row.of.batch > 0) all.push_back(std::move(row));
+  }
+  return all;
+}
+
+std::vector<SystemMeasurement> titan_measurements() {
+  std::vector<SystemMeasurement> all;
+  for (PaperRow& row : paper_rows()) {
+    const std::optional<System> system = system_named(row.system);
+    if (!system || !row.titan || !is_published(row.of.model)) continue;
+    if (system == System::kTensor && row.of.devices > 8) continue;
+    row.of.system = *system;
+    all.push_back(std::move(row.of));
   }
   return all;
 }
@@ -266,6 +280,22 @@ const std::vector<SystemMeasurement>& system_measurements() {
 const std::vector<SystemMeasurement>& limited_measurements() {
   static const std::vector<SystemMeasurement> kMeasurements = titan_measurements_of(true);
   return kMeasurements;
+}
+
+OwnRows own_rows() {
+  OwnRows rows;
+  for (const PaperRow& row : paper_rows()) {
+    if (!row.system.starts_with("Galvatron")) continue;
+    ++rows.measured;
+    if (!row.titan) {
+      ++rows.other_gpus;
+    } else if (!is_published(row.of.model)) {
+      ++rows.other_models;
+    } else if (row.system != "Galvatron" && !system_named(row.system)) {
+      ++rows.recompute;
+    }
+  }
+  return rows;
 }
 
 Model model_of(const std::string& name, std::int32_t batch) {

@@ -82,6 +82,16 @@ struct SystemMeasurement {
 // Galvatron's own, limited.
 [[nodiscard]] const std::vector<SystemMeasurement>& limited_measurements();
 
+// How many rows the paper has of Galvatron itself, and for how many of them no plan can be priced: on other GPUs than
+// the published profile is of; of models whose layers nobody published; chosen with recompute among the dimensions.
+struct OwnRows {
+  int measured = 0;
+  int other_gpus = 0;
+  int other_models = 0;
+  int recompute = 0;
+};
+[[nodiscard]] OwnRows own_rows();
+
 // The published model at another batch, the cluster with another limit, and their costs.
 [[nodiscard]] Model model_of(const std::string& name, std::int32_t batch);
 [[nodiscard]] Cluster cluster_of(const Model& model, std::int32_t nodes, std::int32_t devices_per_node,

@@ -165,5 +165,33 @@ TEST_CASE("what training shows of single algorithms is no collective of the aces
   CHECK(profile.collective(aceso::Primitive::kAllGather, 4, 4) == Approx(2000));
 }
 
+TEST_CASE("a price names what each cost was measured by, whatever else its key says") {
+  test::World world = one_operator({2, 8});
+  world.model.operators[0].parameter_bytes = 4;
+  std::vector<Cost> backward_reserves;
+  for (Cost& cost : world.costs) {
+    cost.key.group_size = 1;  // as a benchmark on one rank may write it
+    if (cost.key.kind == CostKind::kOptimizerStep) cost.key.tp = 2;
+    cost.source = parse_cost_source("benchmark");
+    if (cost.key.kind != CostKind::kOperatorWorkingBytes) continue;
+    cost.key.kind = CostKind::kOperatorForwardReserveBytes;
+    backward_reserves.push_back(cost);
+    backward_reserves.back().key.kind = CostKind::kOperatorBackwardReserveBytes;
+  }
+  world.costs.insert(world.costs.end(), backward_reserves.begin(), backward_reserves.end());
+  world.costs.push_back(test::exact_cost(test::operator_key(CostKind::kOperatorForward, "op", 4), 1));
+  world.costs.back().key.dtype = "float16";  // of no use to this model
+  const std::string benchmark = describe(parse_cost_source("benchmark"));
+  const auto lines = [&](std::int32_t microbatch) {
+    const NativeCostModel cost_model(world.table());
+    return cost_model.rests_on(test::make_plan(world.model, microbatch, {1}, {1}));
+  };
+  const std::string forward = "operator_forward op float32 samples=";
+  CHECK_THAT(lines(2), Catch::VectorContains(forward + "2 tp=1 default: " + benchmark));
+  CHECK_THAT(lines(4), Catch::VectorContains(forward + "4 tp=1 default: between sizes 2 and 8: " + benchmark));
+  REQUIRE(lines(2).size() == 6);
+  for (const std::string& line : lines(2)) CHECK_THAT(line, Catch::EndsWith(": " + benchmark));
+}
+
 }  // namespace
 }  // namespace trimtab::tuner
