@@ -28,15 +28,35 @@ def split_in_two(plan):
     plan["stages"].append(second)
 
 
+def two_samples(plan):
+    """Of each replica, which sub-batches and sliced microbatches need."""
+    plan["microbatch"] = 4
+
+
+def switched(plan, **switches):
+    segment(plan).update(sharded="gradients", switches={"offload_optimizer": True, **switches})
+
+
+def halved(plan, **schedule):
+    two_samples(plan)
+    plan["schedule"].update(sub_batches=2, **schedule)
+
+
+def sliced(plan):
+    split_in_two(plan)
+    two_samples(plan)
+    plan["schedule"].update(sliced_microbatches=1)
+
+
+# Each keeps the rules of a plan, so that it is the target who refuses it.
 MUTATIONS = {
-    "segments.tp": lambda plan: segment(plan).update(tp=3, dp=1, sharded="none", sharded_degree=0),
-    "schedule.sliced_microbatches": lambda plan: plan["schedule"].update(sliced_microbatches=1),
-    "schedule.sub_batches": lambda plan: plan["schedule"].update(sub_batches=2),
-    "switches.offload_hidden": lambda plan: segment(plan).setdefault("switches", {}).update(offload_hidden=[[1, 3]]),
-    "switches.segment_sync": lambda plan: segment(plan).setdefault("switches", {}).update(segment_sync=[[1, 3]], offload_optimizer=True)
-    or segment(plan).update(sharded="gradients"),
+    "segments.tp": lambda plan: segment(plan).update(tp=2, dp=1),
+    "schedule.sliced_microbatches": sliced,
+    "schedule.sub_batches": halved,
+    "schedule.cross_pass": lambda plan: halved(plan, cross_pass=True),
+    "switches.offload_hidden": lambda plan: switched(plan, offload_hidden=[[0, 3]]) or segment(plan).update(recompute=[[0, 5]]),
+    "switches.segment_sync": lambda plan: switched(plan, segment_sync=[[0, 5]]),
     "target_knobs.weather": lambda plan: plan.setdefault("target_knobs", {}).update(weather="fine"),
-    ".devices": lambda plan: plan["stages"][0].update(devices=[7]),
     ".recompute": lambda plan: segment(plan).update(recompute=[[0, 1]]),
     "stages": split_in_two,
 }
@@ -54,6 +74,7 @@ class Refusals(ProgramTest):
         self.assertEqual(done.returncode, 2, f"{target} took {name}: {done.stdout}")
         self.assertIn(name if " " in name else name.split(".")[-1], done.stderr)
         self.assertEqual(done.stdout, "")
+        return done.stderr
 
     def test_each_knob_by_name(self):
         for target in random_plans.GENERATORS:
@@ -63,7 +84,7 @@ class Refusals(ProgramTest):
                 plan = copy.deepcopy(BASE)
                 mutate(plan)
                 with self.subTest(target=target, knob=name):
-                    self.refuse(plan, target, name)
+                    self.assertIn(f"sets what target '{target}' does not honour", self.refuse(plan, target, name))
 
     def test_trainer_has_all_switches(self):
         plan = copy.deepcopy(BASE)
@@ -96,8 +117,11 @@ class Refusals(ProgramTest):
         for stage, operators in zip(rounds["stages"], ([0, 3], [3, 5], [5, 7], [7, SHAPE.operators])):
             stage["segments"][0]["operators"] = operators
         rounds["global_batch"] = 6  # Three microbatches on two groups of devices.
+        missing = copy.deepcopy(BASE)
+        missing["stages"][0]["devices"] = [7]
         for target in (*random_plans.GENERATORS, "trainer"):
             with self.subTest(target=target):
+                self.refuse(missing, target, "must be the stage's 1 devices")
                 self.refuse(uneven, target, "segments[0].dp: must divide microbatch 1")
                 self.refuse(rounds, target, "needs a multiple of its 2 groups")
 
