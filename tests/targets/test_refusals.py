@@ -48,15 +48,41 @@ def sliced(plan):
     plan["schedule"].update(sliced_microbatches=1)
 
 
+def pipelined(plan, kind):
+    split_in_two(plan)
+    plan["schedule"]["kind"] = kind
+
+
+def sharded_in_pairs(plan):
+    two_samples(plan)
+    plan["stages"][0]["devices"] = [0, 1, 2, 3]
+    segment(plan).update(dp=4, sharded="parameters", sharded_degree=2)
+
+
+def knob(plan, **knobs):
+    plan["target_knobs"] = knobs
+
+
+def gathered(plan):
+    segment(plan).update(sharded="gradients")
+    knob(plan, bucket_bytes=1 << 20, overlap_parameter_gather=True)
+
+
 # Each keeps the rules of a plan, so that it is the target who refuses it.
 MUTATIONS = {
     "segments.tp": lambda plan: segment(plan).update(tp=2, dp=1),
+    "segments.cp": lambda plan: segment(plan).update(cp=2, dp=1),
+    "segments.sharded_degree": sharded_in_pairs,
+    "schedule.kind": lambda plan: pipelined(plan, "gpipe"),
     "schedule.sliced_microbatches": sliced,
     "schedule.sub_batches": halved,
     "schedule.cross_pass": lambda plan: halved(plan, cross_pass=True),
     "switches.offload_hidden": lambda plan: switched(plan, offload_hidden=[[0, 3]]) or segment(plan).update(recompute=[[0, 5]]),
+    "switches.offload_optimizer": switched,
     "switches.segment_sync": lambda plan: switched(plan, segment_sync=[[0, 5]]),
-    "target_knobs.weather": lambda plan: plan.setdefault("target_knobs", {}).update(weather="fine"),
+    "target_knobs.bucket_bytes": lambda plan: knob(plan, bucket_bytes=1 << 20),
+    "target_knobs.overlap_parameter_gather": gathered,
+    "target_knobs.weather": lambda plan: knob(plan, weather="fine"),
     ".recompute": lambda plan: segment(plan).update(recompute=[[0, 1]]),
     "stages": split_in_two,
 }
@@ -64,8 +90,12 @@ MUTATIONS = {
 BASE = {"schema": "trimtab.plan/1", "model": "random", "global_batch": 8, "microbatch": 2,
         "schedule": {"kind": "1f1b", "transfers": "blocking"},
         "stages": [{"devices": [0, 1], "segments": [{"operators": [0, SHAPE.operators], "dp": 2, "tp": 1}]}]}
-HONOURED = {"megatron": {"segments.tp", "stages"}, "galvatron": {"segments.tp", "stages"}, "torchtitan": {"segments.tp", "stages"},
-            "torchtitan-0.2": {"stages"}}
+SPLITS = {"segments.tp", "segments.cp", "stages"}
+OFFLOADED, BUCKETS, SHARDS = {"switches.offload_optimizer"}, {"target_knobs.bucket_bytes"}, {"segments.sharded_degree"}
+HONOURED = {"megatron": SPLITS | BUCKETS, "galvatron": SPLITS | {"schedule.kind"}, "torchtitan": SPLITS | SHARDS | {"schedule.kind"},
+            "torchtitan-0.2": SPLITS | SHARDS | {"schedule.kind"}, "ddp": BUCKETS, "transformers": BUCKETS, "lightning": BUCKETS | SHARDS,
+            "fsdp": SHARDS, "fsdp2": SHARDS, "accelerate": SHARDS, "accelerate-deepspeed": OFFLOADED,
+            **dict.fromkeys(("deepspeed", "transformers-deepspeed", "lightning-deepspeed"), OFFLOADED | BUCKETS)}
 
 
 class Refusals(ProgramTest):
