@@ -235,6 +235,12 @@ class Refusals(ProgramTest):
         self.assertIn("equal parts", self.export(tensor, odd, "torchtitan").stderr)
         self.refuse({**BASE, "target_knobs": {"sequence_parallel": True}}, "torchtitan", "sequence_parallel")
 
+    def test_targets_are_told_in_plain_words(self):
+        for target, knobs in json.loads(run("plan", "targets", "--json").stdout).items():
+            for knob in knobs:
+                with self.subTest(target=target, knob=knob["knob"]):
+                    self.assertTrue(knob["becomes"].isprintable() and knob["becomes"].isascii(), knob)
+
     def test_unknown_target_and_missing_model(self):
         plan = self.write("plan.json", BASE)
         done = run("plan", "export", plan, "--to", "megatron")
