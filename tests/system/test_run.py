@@ -373,13 +373,17 @@ class Card(RunTest):
 
     def train(self, *flags, seconds=8, **environment):
         self.log = self.directory / "steps.log"
-        return self.run_it("/usr/bin/torchrun", "--nproc_per_node", 2, *DEBIANS, "--master_port", free_port(), self.JOB, "--seconds", seconds, "--log",
+        return self.run_it("sh", "-c", '"$@"; code=$?; touch ended; exit $code', "sh", "/usr/bin/torchrun", "--nproc_per_node", 2, *DEBIANS, "--master_port", free_port(), self.JOB, "--seconds", seconds, "--log",
                            self.log, flags=flags, environment={**self.environment, **environment}, timeout=150)
 
     def test_the_card_comes_at_the_end_and_its_step_is_that_of_the_scripts_own_log(self):
+        begun = time.monotonic()
         done = self.train("--out", "out dir")
+        took, ended = time.monotonic() - begun, time.time()
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(took, 60, "from the job's start to its card")
         self.assertTrue((self.directory / "out dir" / "card.json").is_file(), done.stderr)
+        self.assertLess(ended - (self.directory / "ended").stat().st_mtime, 5, "from the command's end to its card and the end of `run`")
         card = json.loads((self.directory / "out dir" / "card.json").read_text())
         self.assertEqual((card["schema"], card["job"], card["ranks"]), ("trimtab.card/1", "job", 2), done.stderr)
         own = statistics.median(float(line) for line in self.log.read_text().split()[5:])

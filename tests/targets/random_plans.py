@@ -85,10 +85,10 @@ def megatron(random, shape):
     degree = 0
     if dp == 1:
         sharded = "none"
-    elif sharded == "optimizer" and dp >= 4 and random.random() < 0.5:
+    elif sharded == "optimizer" and dp >= 4 and random.random() < 0.7:
         degree = dp // 2
     recompute = _megatron_recompute(random, shape, counts)
-    offload = sharded == "optimizer" and random.random() < 0.3
+    offload = sharded == "optimizer" and random.random() < 0.5
     out = []
     for number, (begin, end) in enumerate(_stage_ranges(shape, counts)):
         first = number % stages * size
@@ -100,9 +100,9 @@ def megatron(random, shape):
     knobs = {}
     if tp > 1 and random.random() < 0.5:
         knobs["sequence_parallel"] = True
-    if random.random() < 0.3:
+    if random.random() < 0.6:
         knobs["bucket_bytes"] = 4 * random.randint(1, 1 << 26)
-        if sharded == "optimizer" and random.random() < 0.5:
+        if sharded == "optimizer" and random.random() < 0.7:
             knobs["overlap_parameter_gather"] = True
     return _plan(batch, microbatch, out, "interleaved" if rounds > 1 else "1f1b", knobs)
 

@@ -28,15 +28,61 @@ def split_in_two(plan):
     plan["stages"].append(second)
 
 
+def two_samples(plan):
+    """Of each replica, which sub-batches and sliced microbatches need."""
+    plan["microbatch"] = 4
+
+
+def switched(plan, **switches):
+    segment(plan).update(sharded="gradients", switches={"offload_optimizer": True, **switches})
+
+
+def halved(plan, **schedule):
+    two_samples(plan)
+    plan["schedule"].update(sub_batches=2, **schedule)
+
+
+def sliced(plan):
+    split_in_two(plan)
+    two_samples(plan)
+    plan["schedule"].update(sliced_microbatches=1)
+
+
+def pipelined(plan, kind):
+    split_in_two(plan)
+    plan["schedule"]["kind"] = kind
+
+
+def sharded_in_pairs(plan):
+    two_samples(plan)
+    plan["stages"][0]["devices"] = [0, 1, 2, 3]
+    segment(plan).update(dp=4, sharded="parameters", sharded_degree=2)
+
+
+def knob(plan, **knobs):
+    plan["target_knobs"] = knobs
+
+
+def gathered(plan):
+    segment(plan).update(sharded="gradients")
+    knob(plan, bucket_bytes=1 << 20, overlap_parameter_gather=True)
+
+
+# Each keeps the rules of a plan, so that it is the target who refuses it.
 MUTATIONS = {
-    "segments.tp": lambda plan: segment(plan).update(tp=3, dp=1, sharded="none", sharded_degree=0),
-    "schedule.sliced_microbatches": lambda plan: plan["schedule"].update(sliced_microbatches=1),
-    "schedule.sub_batches": lambda plan: plan["schedule"].update(sub_batches=2),
-    "switches.offload_hidden": lambda plan: segment(plan).setdefault("switches", {}).update(offload_hidden=[[1, 3]]),
-    "switches.segment_sync": lambda plan: segment(plan).setdefault("switches", {}).update(segment_sync=[[1, 3]], offload_optimizer=True)
-    or segment(plan).update(sharded="gradients"),
-    "target_knobs.weather": lambda plan: plan.setdefault("target_knobs", {}).update(weather="fine"),
-    ".devices": lambda plan: plan["stages"][0].update(devices=[7]),
+    "segments.tp": lambda plan: segment(plan).update(tp=2, dp=1),
+    "segments.cp": lambda plan: segment(plan).update(cp=2, dp=1),
+    "segments.sharded_degree": sharded_in_pairs,
+    "schedule.kind": lambda plan: pipelined(plan, "gpipe"),
+    "schedule.sliced_microbatches": sliced,
+    "schedule.sub_batches": halved,
+    "schedule.cross_pass": lambda plan: halved(plan, cross_pass=True),
+    "switches.offload_hidden": lambda plan: switched(plan, offload_hidden=[[0, 3]]) or segment(plan).update(recompute=[[0, 5]]),
+    "switches.offload_optimizer": switched,
+    "switches.segment_sync": lambda plan: switched(plan, segment_sync=[[0, 5]]),
+    "target_knobs.bucket_bytes": lambda plan: knob(plan, bucket_bytes=1 << 20),
+    "target_knobs.overlap_parameter_gather": gathered,
+    "target_knobs.weather": lambda plan: knob(plan, weather="fine"),
     ".recompute": lambda plan: segment(plan).update(recompute=[[0, 1]]),
     "stages": split_in_two,
 }
@@ -44,8 +90,12 @@ MUTATIONS = {
 BASE = {"schema": "trimtab.plan/1", "model": "random", "global_batch": 8, "microbatch": 2,
         "schedule": {"kind": "1f1b", "transfers": "blocking"},
         "stages": [{"devices": [0, 1], "segments": [{"operators": [0, SHAPE.operators], "dp": 2, "tp": 1}]}]}
-HONOURED = {"megatron": {"segments.tp", "stages"}, "galvatron": {"segments.tp", "stages"}, "torchtitan": {"segments.tp", "stages"},
-            "torchtitan-0.2": {"stages"}}
+SPLITS = {"segments.tp", "segments.cp", "stages"}
+OFFLOADED, BUCKETS, SHARDS = {"switches.offload_optimizer"}, {"target_knobs.bucket_bytes"}, {"segments.sharded_degree"}
+HONOURED = {"megatron": SPLITS | BUCKETS, "galvatron": SPLITS | {"schedule.kind"}, "torchtitan": SPLITS | SHARDS | {"schedule.kind"},
+            "torchtitan-0.2": SPLITS | SHARDS | {"schedule.kind"}, "ddp": BUCKETS, "transformers": BUCKETS, "lightning": BUCKETS | SHARDS,
+            "fsdp": SHARDS, "fsdp2": SHARDS, "accelerate": SHARDS, "accelerate-deepspeed": OFFLOADED,
+            **dict.fromkeys(("deepspeed", "transformers-deepspeed", "lightning-deepspeed"), OFFLOADED | BUCKETS)}
 
 
 class Refusals(ProgramTest):
@@ -54,6 +104,7 @@ class Refusals(ProgramTest):
         self.assertEqual(done.returncode, 2, f"{target} took {name}: {done.stdout}")
         self.assertIn(name if " " in name else name.split(".")[-1], done.stderr)
         self.assertEqual(done.stdout, "")
+        return done.stderr
 
     def test_each_knob_by_name(self):
         for target in random_plans.GENERATORS:
@@ -63,7 +114,7 @@ class Refusals(ProgramTest):
                 plan = copy.deepcopy(BASE)
                 mutate(plan)
                 with self.subTest(target=target, knob=name):
-                    self.refuse(plan, target, name)
+                    self.assertIn(f"sets what target '{target}' does not honour", self.refuse(plan, target, name))
 
     def test_trainer_has_all_switches(self):
         plan = copy.deepcopy(BASE)
@@ -96,8 +147,11 @@ class Refusals(ProgramTest):
         for stage, operators in zip(rounds["stages"], ([0, 3], [3, 5], [5, 7], [7, SHAPE.operators])):
             stage["segments"][0]["operators"] = operators
         rounds["global_batch"] = 6  # Three microbatches on two groups of devices.
+        missing = copy.deepcopy(BASE)
+        missing["stages"][0]["devices"] = [7]
         for target in (*random_plans.GENERATORS, "trainer"):
             with self.subTest(target=target):
+                self.refuse(missing, target, "must be the stage's 1 devices")
                 self.refuse(uneven, target, "segments[0].dp: must divide microbatch 1")
                 self.refuse(rounds, target, "needs a multiple of its 2 groups")
 
@@ -180,6 +234,12 @@ class Refusals(ProgramTest):
         segment(tensor).update(tp=4)
         self.assertIn("equal parts", self.export(tensor, odd, "torchtitan").stderr)
         self.refuse({**BASE, "target_knobs": {"sequence_parallel": True}}, "torchtitan", "sequence_parallel")
+
+    def test_targets_are_told_in_plain_words(self):
+        for target, knobs in json.loads(run("plan", "targets", "--json").stdout).items():
+            for knob in knobs:
+                with self.subTest(target=target, knob=knob["knob"]):
+                    self.assertTrue(knob["becomes"].isprintable() and knob["becomes"].isascii(), knob)
 
     def test_unknown_target_and_missing_model(self):
         plan = self.write("plan.json", BASE)

@@ -113,6 +113,10 @@ class Packages(unittest.TestCase):
         # Nothing is started before somebody has said what: only told of.
         self.assertEqual(set(self.systemctl()), {"daemon-reload"})
         self.inside("logrotate", "--debug", "/etc/logrotate.d/trimtab")
+        listed = self.inside("dpkg", "-L", "trimtab").splitlines()
+        for place in ("bash-completion/completions/trimtab", "zsh/vendor-completions/_trimtab", "man/man1/trimtab.1.gz",
+                      "man/man1/trimtab-run.1.gz", "man/man1/trimtab-agent.1.gz", "doc/trimtab/examples/torchrun-ddp/job.toml"):
+            self.assertIn(f"/usr/share/{place}", listed)
 
     def use(self):
         self.assertRegex(self.inside("trimtab", "--version"), r"\d+\.\d+")

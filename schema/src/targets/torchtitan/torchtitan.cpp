@@ -206,7 +206,8 @@ ExportedPlan write(const PlanLayers& view, Release release) {
   return {std::move(out), "", ""};
 }
 
-TargetEntry entry_of(std::string_view name, const std::string& recompute, const std::string& sequence) {
+// All are literals: an entry keeps views of them.
+TargetEntry entry_of(std::string_view name, std::string_view recompute, std::string_view sequence) {
   TargetEntry entry;
   entry.name = name;
   entry.knobs = {
