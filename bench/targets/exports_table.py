@@ -74,7 +74,7 @@ class Record:
         if plans:
             self._cases = cases[:len(plans)]
         for case, objection in zip(cases[len(plans):], objections[len(plans):]):
-            self.wrong.setdefault((who, re.sub(r"\d+", "", objection)), (added(case, self._cases), objection))
+            self.wrong.setdefault((who, re.sub(r"\d+", "", objection)), (added(case, self._cases), re.sub(r"/tmp/\S+/", "", objection)))
 
     def refusal(self, target, plan, said):
         """Each complaint, without which stage it was. A refusal by the rules of all plans is told as such."""
@@ -141,13 +141,13 @@ def recording(record):
 
 def print_tables(record, targets):
     print("# Knobs of plans, by target\n")
-    print("Made by `bench/targets/exports_table.py`, from what `tests/frameworks/test_exports.py`, `tests/targets/test_refusals.py` and "
-          "`tests/targets/test_round_trip.py` ran.\n")
+    print("Made by `bench/targets/exports_table.py`, from what `tests/frameworks/test_exports.py`, `tests/targets/test_refusals.py` and")
+    print("`tests/targets/test_round_trip.py` ran.\n")
     print("Random plans are exported, and a cell counts those that set the knob. A plain number: the framework's own code accepted them, and said the")
     print("same of batch, degrees and states where it says it. In brackets: a reader of the tests read the same back, and no code of the framework was")
     print("asked. \"refused\": a plan that sets it was refused by its name, and nothing was written. Empty: neither.\n")
     knobs = {knob for knob, target in [*record.accepted, *record.read_back, *record.knobs_refused] if target in targets}
-    knobs -= {"microbatch", "segments.operators"}  # of every plan
+    knobs -= {"microbatch", "segments.operators", "segments.sharded"}  # of every plan: what is refused of them stands in the last table
     print(f"| knob | {' | '.join(targets)} |\n| --- |{' ---: |' * len(targets)}")
     for knob in sorted(knobs):
         cells = [str(record.accepted[knob, target] or "") or (f"({record.read_back[knob, target]})" if record.read_back[knob, target] else "")

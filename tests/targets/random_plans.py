@@ -146,7 +146,7 @@ def _data_parallel(random, shape, levels, *, recompute, offload=False, buckets=F
     microbatch, batch = _batch(random, dp)
     sharded = random.choice(levels) if dp > 1 else "none"
     segment = {"operators": [0, shape.operators], "dp": dp, "tp": 1, "sharded": sharded}
-    if hybrid and sharded != "none" and dp >= 4 and random.random() < 0.4:
+    if hybrid and sharded != "none" and dp >= 4 and random.random() < 0.7:
         segment["sharded_degree"] = dp // 2
     if recompute:
         chosen = {i for layer in range(shape.layers) if random.random() < 0.5 for i in range(*shape.layer_range(layer))}
