@@ -65,6 +65,18 @@ TEST_CASE("probes of a cluster that is as it was name nothing, seeds 1 to 500", 
   CHECK(named == 0);
 }
 
+TEST_CASE("what has changed does not count as what the few others scatter by", "[diagnosis]") {
+  const std::vector<double> shares = {0.742, 0.997, 1.050, 0.963, 1.002};  // of four devices and their links
+  std::vector<Probe> before;
+  for (int i = 0; i < 4; ++i) before.push_back({i, "n0", "", "", 10, "clock"});
+  before.push_back({-1, "n0", "", "intra_node", 10});
+  std::vector<Probe> now = before;
+  for (std::size_t i = 0; i < now.size(); ++i) now[i].ms /= shares[i];
+  CHECK(to_text(diagnose(before, now)) == "device 0 of node n0 runs at 74 % of its clock");
+  now[0].ms = before[0].ms;
+  CHECK(diagnose(before, now).empty());
+}
+
 TEST_CASE("a throttled device, and all devices at once", "[diagnosis]") {
   const std::vector<Probe> before = probed(1);
   std::vector<Probe> now = probed(2);

@@ -119,10 +119,11 @@ std::vector<Finding> compared_round_trips(const std::vector<Probe>& before, cons
 }
 
 // The logarithm of a share from which on it is a change. Most probes are of what nothing has happened to, so the median
-// of all says how far they scatter; where it says that most have changed, that is no noise.
+// of all but the farthest says how far they scatter; where it says that most have changed, that is no noise.
 double clear_change(const std::vector<Finding>& all) {
   std::vector<double> off;
   for (const Finding& one : all) off.push_back(std::abs(std::log(one.share)));
+  if (off.size() > 3) off.erase(std::ranges::max_element(off));
   const double sigma = off.size() < 3 ? 0 : 1.4826 * median(off);
   return sigma > kLeastChange ? kLeastChange : std::clamp(kClearly * sigma, kLeastChange, kMostNoise);
 }
