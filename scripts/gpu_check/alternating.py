@@ -46,13 +46,17 @@ def pairs(marks):
     runs = [(recorded, list(run)) for recorded, run in itertools.groupby(marks, lambda mark: mark[0] == RECORDED)]
     found = []
     for (_, before), (recorded, run), (_, after) in zip(runs, runs[1:], runs[2:]):
-        count = max(BESIDE, len(run))
         if not recorded or min(len(before), len(after)) < BESIDE:
             continue
-        usual = statistics.fmean((mean_length(before[-count:]), mean_length(after[:count])))
+        usual = statistics.fmean((mean_length(before[-_beside(before, run):]), mean_length(after[:_beside(after, run)])))
         spent = sum(length for _, length in run)
         found.append((spent - len(run) * usual, spent + sum(length for mark, length in after if mark == QUIET)))
     return found
+
+
+def _beside(others, run):
+    """How many of the steps between two stretches one of them is compared with: half at most, so that pairs share no chance."""
+    return max(BESIDE, min(len(run), len(others) // 2))
 
 
 def mean_length(marks):

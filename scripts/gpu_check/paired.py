@@ -9,7 +9,7 @@ RESAMPLES = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """What pairs say together, with its 95 % bootstrap interval."""
+    """What pairs say together, with its 95 % bootstrap interval, widened for their number."""
 
     value: float
     low: float
@@ -33,8 +33,18 @@ def ratio_of(pairs, together, seed=1):
         raise ValueError("no pairs")
     generator = random.Random(seed)
     values = sorted(together(generator.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
-    edge = RESAMPLES // 40
+    edge = round(RESAMPLES * _left_out(len(pairs)))
     return Ratio(together(pairs), values[edge], values[-1 - edge], len(pairs))
+
+
+def _left_out(count):
+    """What an end of the interval leaves of the resamples: they scatter less than few pairs do, by as much as a normal
+    distribution lies within Student's (Hesterberg, What Teachers Should Know about the Bootstrap, 2015: expanded percentiles)."""
+    if count < 2:
+        return 0.0
+    z, degrees = 1.96, count - 1
+    student = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    return statistics.NormalDist().cdf(-math.sqrt(count / degrees) * student)
 
 
 def median_ratio(ratios):
