@@ -18,6 +18,7 @@
 #include "../run_loop.hpp"
 #include "../temporary_directory.hpp"
 #include "agent_database.hpp"
+#include "commands/scratch.hpp"
 #include "processes/process_identity.hpp"
 #include "schema/record.hpp"
 
@@ -512,6 +513,7 @@ TEST_CASE("a slot is told what to run, once, and is the rank from then on") {
   RankStart start{
       {"s", "", 4}, 9, 3, {"train", "--rank", "4"}, {{"TRIMTAB_RANK", "4"}}, "/srv", fixture.directory / "log"};
   start.awaits_slot = true;
+  REQUIRE(Scratch(fixture.directory.path(), "s", "").create().ok());  // as a command to launch does
   REQUIRE(fixture.ranks.start({start}, false).ok());
   json slot{{"type", "slot"}, {"version", 1}, {"pid", 1}, {"job", "s"}, {"launch", 8}, {"local_rank", 0}};
   auto late = fixture.client();
