@@ -122,6 +122,19 @@ TEST_CASE("a job without a model is tuned by its own knobs", "[own-knobs]") {
   for (std::size_t i = 1; i < own.size(); ++i) CHECK(own[i] == own[i - 1] + 1);
 }
 
+TEST_CASE("a value that there is no time to try is told, and is no recommendation", "[own-knobs]") {
+  Job job = own_job({"A=1,2"});
+  job.steps = 40;  // too few for a trial
+  FakeWorld one(job, {}, 5, 0.02);
+  one.own_ms = [](const OwnSettings&) { return 100; };
+  one.begin();
+  REQUIRE(one.run());
+  INFO(one.history());
+  CHECK(one.history().find("a plan that may be faster is not tried") != std::string::npos);
+  CHECK(one.state().trials.empty());
+  CHECK(one.state().recommendation_json.empty());
+}
+
 TEST_CASE("of knobs that change nothing hardly one is adopted", "[own-knobs]") {
   int adopted = 0;
   int trials = 0;

@@ -69,8 +69,9 @@ Next Trying::recommend(const PricedPlan* best) {
   return {Next::kFinishTrials, "mode recommend: the recommendation stands, nothing is tried"};
 }
 
-// A plan that may be faster and is not tried is named all the same, with what a trial of it needs. One whose trial has
-// failed is no recommendation, though nobody blames it.
+// A plan that may be faster and is not tried is named all the same, with what a trial of it needs. It is a
+// recommendation where it is expected to be faster: of a knob's value that nobody has measured nothing is. One whose
+// trial has failed is none, though nobody blames it.
 Next Trying::leave_untried(const PricedPlan& best, const std::string& why, const std::string& needed) {
   if (m_.state.has_failed_in_trial(best.plan.hash)) {
     m_.out.note("result",
@@ -79,7 +80,8 @@ Next Trying::leave_untried(const PricedPlan& best, const std::string& why, const
                 best.plan.json);
     return {Next::kFinishTrials, why};
   }
-  m_.state.recommendation_json = best.plan.json;
+  const bool is_expected_faster = best.predicted.mean_ms < worthwhile_ms(m_.state);
+  m_.state.recommendation_json = is_expected_faster ? best.plan.json : "";
   m_.out.note("result",
               "a plan that may be faster is not tried: " + promise(best.predicted, m_.state) +
                   (needed.empty() ? "" : ". A trial of it needs " + needed),
