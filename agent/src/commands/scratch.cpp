@@ -5,13 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "base/descriptor.hpp"
 #include "schema/durable_file.hpp"
 
 namespace trimtab::agent {
@@ -104,16 +107,29 @@ Status write_file(const std::string& path, std::string_view text) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return failed("read", path, errno);
-  return std::string{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t kMost = std::size_t{256} << 20;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat found {};
+  if (!file || ::fstat(file.get(), &found) != 0) return failed("read", path, errno);
+  if (!S_ISREG(found.st_mode)) return bad_input("couldn't read " + path + ": it is no file that can be read whole");
+  std::string text;
+  std::array<char, 1 << 16> part{};
+  for (;;) {
+    const ssize_t count = ::read(file.get(), part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failed("read", path, errno);
+    if (count == 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(count));
+    if (text.size() > kMost) return bad_input("couldn't read " + path + ": it has more than " + format_bytes(kMost));
+  }
 }
 
 Result<int> open_log(const std::string& path) {
   std::error_code ignored;
   std::filesystem::rename(path, path + ".previous", ignored);
   // O_APPEND: whoever shortens the file, the rank goes on at its end.
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int descriptor =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
   if (descriptor < 0) return failed("open the log", path, errno);
   return descriptor;
 }
@@ -125,8 +141,9 @@ std::int64_t log_bytes(const std::string& path) {
 
 void bound_log(const std::string& path, Bytes limit) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) != 0 || found.st_size <= limit) return;
+  if (::lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size <= limit) return;
   // A log that a power cut takes is no loss. Nor does it matter that nothing could be kept: then room matters most.
+  std::remove((path + ".previous").c_str());  // a pipe or a link, too
   std::ofstream(path + ".previous", std::ios::binary | std::ios::trunc)
       << tail_of(path, static_cast<std::size_t>(limit / 4));
   static_cast<void>(::truncate(path.c_str(), 0) == 0);

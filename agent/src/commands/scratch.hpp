@@ -58,6 +58,7 @@ void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& la
 [[nodiscard]] Status make_directories(const std::string& path);
 // Whole or not at all, also after a power cut (schema/durable_file.hpp).
 [[nodiscard]] Status write_file(const std::string& path, std::string_view text);
+// Of a regular file, 256 MiB at most: who can write beside it can put a pipe or a device in its place.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 // Opens a rank's log to append, the earlier one kept as PATH.previous. The caller owns the descriptor.

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "base/text_parts.hpp"
@@ -180,8 +179,8 @@ std::string bytes_of(std::string_view hexadecimal) {
 
 // A script that names Python in its first line, as torchrun is.
 bool names_interpreter(const std::string& script, const std::string& interpreter) {
-  std::string line;
-  std::getline(std::ifstream(script), line);
+  const auto text = read_file(script);
+  const std::string line = text.ok() ? text->substr(0, text->find('\n')) : "";
   return line == "#!" + interpreter || line == "#! " + interpreter || line == "#!/usr/bin/env " + interpreter;
 }
 

@@ -1,11 +1,12 @@
 #include "ranks/rank_marks.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "commands/scratch.hpp"
 
@@ -27,6 +28,12 @@ Place place_of(const std::string& directory) {
   return ::stat(directory.c_str(), &found) == 0 ? Place{found.st_dev, found.st_ino} : Place{};
 }
 
+// What another user has put there tells nothing.
+bool is_own(const std::string& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == ::geteuid();
+}
+
 std::string path_of(const std::string& state, const RankIdentity& id) {
   return Scratch(state, id.job, id.variant).path() + "/rank-" + std::to_string(id.rank) + kEnd;
 }
@@ -36,12 +43,12 @@ std::string path_of(const std::string& state, const RankIdentity& id) {
 Status mark_rank(const std::string& state, const LedgerRank& rank) {
   const std::string path = path_of(state, rank.id);
   const Place place = place_of(std::filesystem::path(path).parent_path().string());
-  std::ofstream file(path);
-  file << place.device << ' ' << place.inode << ' ' << rank.id.rank << ' ' << rank.launch << ' ' << rank.epoch << ' '
+  std::ostringstream text;
+  text << place.device << ' ' << place.inode << ' ' << rank.id.rank << ' ' << rank.launch << ' ' << rank.epoch << ' '
        << rank.pid << ' ' << rank.start_time << '\n';
-  if (file.flush()) return {};
-  return unavailable("couldn't write " + path + ": the next agent would not find the rank by it. Check the disk and " +
-                     "its free space");
+  const Status written = write_file(path, text.str());
+  if (written.ok()) return {};
+  return unavailable(written.error().message + ": the next agent would not find the rank by it");
 }
 
 void unmark_rank(const std::string& state, const RankIdentity& id) {
@@ -56,7 +63,9 @@ std::vector<LedgerRank> marked_ranks(const std::string& state) {
     std::error_code absent;
     for (const auto& entry : std::filesystem::directory_iterator(path, absent)) {
       if (!entry.path().native().ends_with(kEnd)) continue;
-      std::ifstream file(entry.path());
+      const auto text = read_file(entry.path());
+      if (!text.ok() || !is_own(entry.path())) continue;
+      std::istringstream file(*text);
       Place place;
       LedgerRank rank;
       rank.id.job = job;

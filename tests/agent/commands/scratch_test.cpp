@@ -1,5 +1,6 @@
 #include "commands/checkpoint_copy.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +8,7 @@
 #include <fstream>
 
 #include "../temporary_directory.hpp"
+#include "ranks/rank_marks.hpp"
 
 using namespace trimtab;
 using namespace trimtab::agent;
@@ -48,6 +50,31 @@ TEST_CASE("a file is written whole or not at all") {
   CHECK(read_file(directory / "plan.json").value() == "two");
   CHECK_FALSE(write_file(directory / "nowhere/plan.json", "x").ok());
   CHECK_FALSE(read_file(directory / "absent").ok());
+}
+
+TEST_CASE("what a job has put in place of a file is not waited for, and not written through") {
+  const TemporaryDirectory state;
+  const Scratch scratch(state.path(), "j", "");
+  REQUIRE(scratch.create().ok());
+  const std::string mark = scratch.path() + "/rank-0.process";
+  const std::string victim = state / "victim";
+  std::ofstream(victim) << "kept";
+  const LedgerRank rank{.id = {"j", "", 0}, .launch = 1, .pid = ::getpid(), .start_time = 1};
+  SECTION("a pipe") {
+    REQUIRE(::mkfifo(mark.c_str(), 0600) == 0);
+    CHECK_FALSE(read_file(mark).ok());
+  }
+  SECTION("a device") {
+    std::filesystem::create_symlink("/dev/zero", mark);
+    CHECK_FALSE(read_file(mark).ok());
+  }
+  SECTION("a link") {
+    std::filesystem::create_symlink(victim, mark);
+  }
+  CHECK(marked_ranks(state.path()).empty());
+  REQUIRE(mark_rank(state.path(), rank).ok());
+  CHECK(marked_ranks(state.path()).size() == 1);
+  CHECK(read_file(victim).value() == "kept");
 }
 
 TEST_CASE("a log that has outgrown its limit starts anew, its end is kept, and its writer writes on") {
