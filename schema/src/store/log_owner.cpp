@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <fstream>
 #include <optional>
 #include <vector>
@@ -91,7 +92,8 @@ bool is_in_use(const std::string& path) {
   lock.l_whence = SEEK_SET;
   lock.l_start = 0x40000002;
   lock.l_len = 510;
-  return !file || ::fcntl(file.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  if (!file) return errno != ENOENT;
+  return ::fcntl(file.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 // What the file had when the log began, or has got of it since. The log's first page may be that of an upgrade, or of
@@ -114,8 +116,9 @@ Status check_log(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(kFileHead, '\0');
   if (!read_some(file, head)) {
-    return bad_input(path + " was cut to nothing beside its log " + log +
-                     "; nothing was changed. Move both away, and " + "put a backup in the file's place");
+    return bad_input(path + " is gone, or was cut to nothing, beside its log " + log +
+                     "; nothing was changed. Put the file back, or a backup after moving the log away. To begin with " +
+                     "nothing, move the log away");
   }
   if (belongs(mark_in(head), marks)) return {};
   return bad_input(log + " is the log of another file than " + path + ", which was put in that one's place: what the " +

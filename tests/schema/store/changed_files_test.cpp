@@ -172,12 +172,14 @@ TEST_CASE("a copy that is put over a database of a killed process takes nothing 
     leave(path, left);
     fs::copy_file(directory.file("early"), left, fs::copy_options::overwrite_existing);
     CHECK_THAT(names_in(left), Catch::Contains("is the log of another file than " + left));
-    leave(path, left);
-    fs::resize_file(left, 0);
-    const auto begun = Database::open(left, DatabaseMode::kCreate, kThings);
-    REQUIRE_FALSE(begun.ok());
-    CHECK_THAT(begun.error().message, Catch::Contains("was cut to nothing beside its log"));
-    CHECK(fs::file_size(left + "-wal") > 0);
+    for (const bool gone : {false, true}) {
+      leave(path, left);
+      gone ? void(fs::remove(left)) : fs::resize_file(left, 0);
+      const auto begun = Database::open(left, DatabaseMode::kCreate, kThings);
+      REQUIRE_FALSE(begun.ok());
+      CHECK_THAT(begun.error().message, Catch::Contains("is gone, or was cut to nothing, beside its log"));
+      CHECK(fs::file_size(left + "-wal") > 0);
+    }
     leave(path, left);
     CHECK(names_in(left) == "abcd");
   }
