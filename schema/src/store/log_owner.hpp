@@ -17,7 +17,7 @@ namespace trimtab {
 // of a file that somebody has open.
 [[nodiscard]] Status check_log(const std::string& path);
 
-// Begins a log with its mark. Where that cannot be written the log has none. REQUIRES: OpenContent::begins_log().
+// Begins a log with its mark, where OpenContent::begins_log(), or ends one. Where that cannot be written there is none.
 void mark_log(SQLite::Database& connection);
 
 }  // namespace trimtab

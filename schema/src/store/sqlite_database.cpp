@@ -205,7 +205,12 @@ class SqliteDatabase : public DatabaseBackend {
 };
 
 SqliteDatabase::~SqliteDatabase() {
-  if (mode_ != DatabaseMode::kReadOnly && !is_in_place()) let_go();
+  if (mode_ == DatabaseMode::kReadOnly || in_memory_) return;
+  if (!is_in_place()) {
+    let_go();
+  } else if (!in_transaction_ && !OpenContent::begins_log(connection_)) {
+    mark_log(connection_);  // of an older copy of the log the file is then none
+  }
 }
 
 Status SqliteDatabase::prepare() {

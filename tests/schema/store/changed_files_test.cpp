@@ -185,6 +185,22 @@ TEST_CASE("a copy that is put over a database of a killed process takes nothing 
   }
 }
 
+TEST_CASE("an older log of the same file is not read into what was closed since") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string left = directory.file("left");
+  {
+    Database database = create(path);
+    REQUIRE(add(database, "a").ok());
+    leave(path, left);
+    REQUIRE(add(database, "b").ok());
+  }
+  fs::copy_file(path, left, fs::copy_options::overwrite_existing);
+  CHECK_THAT(names_in(left), Catch::Contains("is the log of another file than " + left));
+  fs::rename(left + "-wal", left + "-aside");
+  CHECK(names_in(left) == "ab");
+}
+
 TEST_CASE("a killed process's own log is read, whenever it was killed and whoever else has written") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("d");
