@@ -60,6 +60,7 @@ std::vector<LedgerRank> marked_ranks(const std::string& state) {
   for (const std::string& path : scratch_paths(state)) {
     const std::string name = std::filesystem::path(path).filename().string();
     const std::string job = job_of_scratch(path);
+    const Place here = place_of(path);
     std::error_code absent;
     for (const auto& entry : std::filesystem::directory_iterator(path, absent)) {
       if (!entry.path().native().ends_with(kEnd)) continue;
@@ -71,7 +72,7 @@ std::vector<LedgerRank> marked_ranks(const std::string& state) {
       rank.id.job = job;
       rank.id.variant = name.substr(std::min(name.size(), job.size() + 1));
       file >> place.device >> place.inode >> rank.id.rank >> rank.launch >> rank.epoch >> rank.pid >> rank.start_time;
-      if (file && place == place_of(path)) ranks.push_back(rank);
+      if (file && place == here) ranks.push_back(rank);
     }
   }
   return ranks;

@@ -44,10 +44,14 @@ std::string ratio_text(const api::Ratio& ratio, const char* behind_ratio) {
   return format_fixed(ratio.ratio, 2) + behind_ratio + interval_text(ratio) + ")";
 }
 
+std::string ratio_text(const api::Trial& trial, const char* behind_ratio) {
+  return ratio_text(trial.speedup.value_or(api::Ratio{1, 1, 1}), behind_ratio);
+}
+
 std::string verdict(const api::Trial& trial) {
   std::string text = trial.state.text();
   if (!trial.reason.empty()) text += ", " + trial.reason;
-  if (trial.measured_ms > 0) text += " (" + ratio_text(trial.speedup.value_or(api::Ratio{1, 1, 1}), "x, ");
+  if (trial.measured_ms > 0) text += " (" + ratio_text(trial, "x, ");
   const std::string message = trial.message.value_or("");
   return message.empty() ? text : text + ": " + message;
 }
@@ -186,9 +190,8 @@ std::string describe(const std::vector<api::Trial>& trials) {
     const double change_ms = trial.switch_ms.value_or(0);
     const bool measured = trial.measured_ms > 0;
     table.add({std::to_string(trial.id), format_ms(trial.predicted_ms), measured ? format_ms(trial.measured_ms) : "-",
-               measured ? ratio_text(trial.speedup.value_or(api::Ratio{1, 1, 1}), " (") : "-", trial.state.text(),
-               printable(trial.reason), change_ms > 0 ? format_ms(change_ms) : "-",
-               printable(plan_text(trial.plan, ""))});
+               measured ? ratio_text(trial, " (") : "-", trial.state.text(), printable(trial.reason),
+               change_ms > 0 ? format_ms(change_ms) : "-", printable(plan_text(trial.plan, ""))});
     const api::SwitchPhases phases = trial.switch_phases_ms.value_or(api::SwitchPhases{});
     if (!is_told(phases)) continue;
     const std::int64_t paid = trial.break_even_steps.value_or(0);
