@@ -1,10 +1,10 @@
 #include "files.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,13 +12,16 @@
 #include <system_error>
 
 #include "base/units.hpp"
-#include "schema/durable_file.hpp"
 
 namespace trimtab::cli {
 
 namespace {
 
 constexpr Bytes kMostRead = Bytes{64} << 20;  // as documents may have; a device or a pipe may never end
+
+bool is_trusted(uid_t user) {
+  return user == 0 || user == ::geteuid();
+}
 
 }  // namespace
 
@@ -49,33 +52,18 @@ Status check_apart(const std::string& flag, const std::string& out, const std::v
 }
 
 bool may_be_replaced(const std::string& path) {
-  std::error_code failure;
-  const std::filesystem::file_status status = std::filesystem::symlink_status(path, failure);
-  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return true;
+  return S_ISLNK(found.st_mode) && !is_trusted(found.st_uid);
 }
 
 Status write_file(const std::string& path, std::string_view content) {
-  if (!may_be_replaced(path)) {
-    std::ofstream there(path, std::ios::binary | std::ios::trunc);
-    there.write(content.data(), static_cast<std::streamsize>(content.size()));
-    there.close();
-    if (there) return {};
-    return unavailable("cannot write " + path + ": " + std::strerror(errno));
-  }
-  const std::string temporary = path + ".new-" + std::to_string(getpid());
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  stream.write(content.data(), static_cast<std::streamsize>(content.size()));
-  stream.close();
-  if (!stream) {
-    const std::string cause = std::strerror(errno);
-    std::remove(temporary.c_str());
-    return unavailable("cannot write " + path + ": " + cause);
-  }
-  std::error_code failure;
-  std::filesystem::rename(temporary, path, failure);
-  if (!failure) return {};
-  std::remove(temporary.c_str());
-  return unavailable("cannot write " + path + ": " + failure.message());
+  if (may_be_replaced(path)) return replace_file(path, content);
+  std::ofstream there(path, std::ios::binary | std::ios::trunc);
+  there.write(content.data(), static_cast<std::streamsize>(content.size()));
+  there.close();
+  if (there) return {};
+  return unavailable("cannot write " + path + ": " + std::strerror(errno));
 }
 
 Status write_private_file(const std::string& path, std::string_view content) {
@@ -113,7 +101,7 @@ Status make_directories(const std::string& path) {
 Status make_writable_directory(const std::string& path) {
   TRIMTAB_TRY_STATUS(make_directories(path));
   const std::string tried = path + "/.trimtab-" + std::to_string(getpid());
-  TRIMTAB_TRY_STATUS(write_file(tried, ""));
+  TRIMTAB_TRY_STATUS(replace_file(tried, ""));
   remove_if_there(tried);
   return {};
 }
@@ -130,6 +118,26 @@ void remove_if_there(const std::string& path) {
 
 void Descriptor::reset() {
   if (value_ >= 0) ::close(std::exchange(value_, -1));
+}
+
+Result<Descriptor> open_own_file(const std::string& path, int flags) {
+  Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0640));
+  struct stat found {};
+  const bool opened = file.get() >= 0 && ::fstat(file.get(), &found) == 0;
+  if (opened && S_ISREG(found.st_mode) && is_trusted(found.st_uid)) return file;
+  // Of a link, and of a pipe that nobody reads.
+  if (!opened && errno != ELOOP && errno != ENXIO) {
+    return unavailable("cannot open " + path + ": " + std::strerror(errno));
+  }
+  return unavailable(path +
+                     " must be a plain file of yours, but is a link, a pipe or somebody else's: look at who made "
+                     "it, then remove it");
+}
+
+Result<std::string> read_own_file(const std::string& path) {
+  TRIMTAB_TRY(const Descriptor file, open_own_file(path, O_RDONLY));
+  auto text = read_file("/proc/self/fd/" + std::to_string(file.get()));
+  return text.ok() ? text : wrap(path, text.error());
 }
 
 }  // namespace trimtab::cli

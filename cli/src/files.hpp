@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "schema/durable_file.hpp"
 
 namespace trimtab::cli {
 
@@ -19,10 +20,12 @@ namespace trimtab::cli {
 // message; an empty name is no file.
 [[nodiscard]] Status check_apart(const std::string& flag, const std::string& out,
                                  const std::vector<std::string>& inputs);
-// Nothing, or a plain file: a file that is renamed over a device, a pipe or a link would destroy it.
+// Nothing, a plain file, or a link of another user's: a file that is renamed over a device, a pipe or an own link would
+// destroy it.
 [[nodiscard]] bool may_be_replaced(const std::string& path);
-// Writes a neighbour and renames it over `path`, so that a reader never sees half a file. A device, a pipe or a link
-// stays what it is and is written to. Failure is kUnavailable.
+// Of a file that a person names; in a folder it is replace_file() (schema/durable_file.hpp) that follows no link.
+// Writes a neighbour and renames it over `path`, so that a reader never sees half a file. A device, a pipe or a link of
+// this user's or root's stays what it is and is written to. Failure is kUnavailable.
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content);
 // The same, readable by its owner alone from the first byte on, and on the disk when it returns.
 [[nodiscard]] Status write_private_file(const std::string& path, std::string_view content);
@@ -32,7 +35,7 @@ namespace trimtab::cli {
 // Where it was not there before, for its owner alone.
 [[nodiscard]] Status make_private_directory(const std::string& path);
 [[nodiscard]] Status make_directories(const std::string& path);
-// Makes the directory and sees, by a file that goes again, that write_file() can write into it.
+// Makes the directory and sees, by a file that goes again, that replace_file() can write into it.
 [[nodiscard]] Status make_writable_directory(const std::string& path);
 // Also false where nobody can tell.
 [[nodiscard]] bool is_there(const std::string& path);
@@ -52,5 +55,10 @@ class Descriptor {
  private:
   int value_;
 };
+
+// A file that these commands keep for themselves. What is no plain file of this user's or root's is refused, and a link
+// is not followed. A file that is made has mode 0640.
+[[nodiscard]] Result<Descriptor> open_own_file(const std::string& path, int flags);
+[[nodiscard]] Result<std::string> read_own_file(const std::string& path);
 
 }  // namespace trimtab::cli

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "program.hpp"
@@ -243,6 +245,56 @@ TEST_CASE("a pid that belongs to somebody else now is left alone") {
   REQUIRE(mkdir(site.state().c_str(), 0700) == 0);
   site.scratch().file("state/up.json", mine.dump());
   CHECK(site.run({"down"}).exit_code == 0);  // and this process is still there to say so
+}
+
+TEST_CASE("down ends no process that is no daemon, whatever up.json says, and names it") {
+  const Site site;
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sleep", "sleep", "60", nullptr);
+    _exit(127);
+  }
+  std::string stat;
+  while (stat.find("(sleep)") == std::string::npos) stat = content_of("/proc/" + std::to_string(child) + "/stat");
+  std::istringstream fields(stat);
+  std::string start;
+  for (int field = 0; field < 22; ++field) fields >> start;
+  const json theirs = {
+      {"schema", "trimtab.up/1"},
+      {"port", 1},
+      {"devices", 1},
+      {"owner", {{"pid", 0}, {"start_time", 0}}},
+      {"processes", {{{"name", "agent n0"}, {"pid", child}, {"start_time", std::stoull(start)}, {"log", ""}}}}};
+  REQUIRE(mkdir(site.state().c_str(), 0700) == 0);
+  site.scratch().file("state/up.json", theirs.dump());
+  const Outcome down = site.run({"down"});
+  CHECK(down.exit_code == 0);
+  CHECK(down.out.find("left alone agent n0 (pid " + std::to_string(child) + ")") != std::string::npos);
+  CHECK(waitpid(child, nullptr, WNOHANG) == 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("root's commands leave a state directory alone that another user has made") {
+  if (geteuid() != 0) return;
+  const Site site;
+  const std::string precious = site.scratch().file("precious", "precious");
+  REQUIRE(mkdir(site.state().c_str(), 0755) == 0);
+  for (const char* name : {"keeper", "keeper.log", "up.json", "up.lock", "coordinator.log", "token"}) {
+    std::filesystem::create_symlink(precious, site.state() + "/" + name);
+  }
+  REQUIRE(chown(site.state().c_str(), 65534, 65534) == 0);
+  for (const char* verb : {"up", "down", "status"}) {
+    const Outcome outcome = site.run({verb});
+    INFO(verb);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err.find(site.state() + " is user 65534's") != std::string::npos);
+  }
+  const Outcome bare = trimtab_program({"run", "--state", site.state(), "--", "echo", "on"});
+  CHECK(bare.exit_code == 0);
+  CHECK(bare.out == "on\n");
+  CHECK(bare.err.find("the command runs without Trimtab") != std::string::npos);
+  CHECK(content_of(precious) == "precious");
 }
 
 TEST_CASE("a port that is taken fails with the coordinator's own words and leaves nothing behind") {

@@ -19,6 +19,8 @@ struct ProcessStat {
   std::uint64_t start_time = 0;  // clock ticks after boot
 
   [[nodiscard]] bool ended() const { return state == 'Z' || state == 'X'; }
+  // By a signal, or by who traces it: nothing of it runs until that lets it.
+  [[nodiscard]] bool stopped() const { return state == 'T' || state == 't'; }
 };
 
 // The text of /proc/PID/stat; a process may have any name, also one with parentheses in it.

@@ -123,6 +123,7 @@ class PreparedChild final : public HeldChild {
   [[nodiscard]] Status release() override {
     TRIMTAB_TRY_STATUS(send_descriptors(channel_.get(), {log_, told_.get()}));
     channel_.close();
+    ::kill(pid_, SIGCONT);  // somebody may have stopped it since it was looked at
     raise_priority(pid_);
     return {};
   }
@@ -250,6 +251,12 @@ std::string PreparedRanks::difference(const Kind& one, const Kind& other) {
   return {};
 }
 
+// By somebody's signal: a launch that went into it would stand.
+bool PreparedRanks::is_stopped(const Process& process) const {
+  const auto stat = processes_.stat(process.pid);
+  return stat && stat->stopped();
+}
+
 std::unique_ptr<HeldChild> PreparedRanks::take(const RankStart& start, int log) {
   const auto notes = start.environment.find(kNotes);
   if (notes == start.environment.end()) return nullptr;
@@ -264,6 +271,7 @@ std::unique_ptr<HeldChild> PreparedRanks::take(const RankStart& start, int log) 
     if (differs.empty() && !begins_with(kind.words, process.kind.words)) differs = "the program";
     if (differs.empty() && (process.ending || !process.here)) differs = "that it has hardly begun";
     if (differs.empty() && !processes_.is_alive(process.pid, process.start_time)) differs = "that it has ended";
+    if (differs.empty() && is_stopped(process)) differs = "that it has been stopped";
     if (!differs.empty()) {
       why = differs;
       continue;
@@ -309,7 +317,9 @@ void PreparedRanks::follow(Nanoseconds now, const std::function<pid_t(const std:
       const auto is_like = [&](const Kind& kind) { return difference(kind, process->kind).empty(); };
       const Nanoseconds age = now - process->since;
       const bool wanted = std::ranges::any_of(next.kinds, is_like);
-      if (!wanted || age > kKept || (!process->here && age > kHookPatience)) end(place, *process);
+      if (!wanted || is_stopped(*process) || age > kKept || (!process->here && age > kHookPatience)) {
+        end(place, *process);
+      }
     }
     const pid_t pid = trains(place.first, place.second);
     if (pid != 0 && next.attempts < kMostAttempts) prepare(place, next, pid, now);

@@ -70,6 +70,7 @@ class PreparedRanks final {
 
   [[nodiscard]] static Kind kind_of(const RankStart& start);
   [[nodiscard]] static std::string difference(const Kind& one, const Kind& other);
+  [[nodiscard]] bool is_stopped(const Process& process) const;
   void prepare(const Place& place, Next& next, pid_t pid, Nanoseconds now);
   [[nodiscard]] Status begin(const Place& place, Next& next, const Kind& kind, Nanoseconds now);
   void hear(const Place& place, Process& process) const;

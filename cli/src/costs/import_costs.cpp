@@ -258,7 +258,7 @@ Result<int> import_published(const ImportArguments& arguments, bool as_json, Con
   TRIMTAB_TRY(const std::vector<bool> is_new, database.add_batches(batches));
   const std::uint64_t fresh = count_fresh(published, batches, is_new);
   for (const auto& [file, text] : documents_of(published)) {
-    if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(write_file(arguments.documents + "/" + file, text));
+    if (!arguments.documents.empty()) TRIMTAB_TRY_STATUS(replace_file(arguments.documents + "/" + file, text));
   }
   if (as_json) {
     console.out << json_text(summary_json(published, fresh, arguments.documents), 2) << "\n";

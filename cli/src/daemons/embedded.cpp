@@ -12,8 +12,9 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
+#include <iterator>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "files.hpp"
 #include "net/tokens.hpp"
 #include "schema/api/status.hpp"
+#include "schema/state_directory.hpp"
 
 namespace trimtab::cli {
 
@@ -50,7 +52,8 @@ bool wait_until(const Clock& clock, Nanoseconds patience, const std::function<bo
 
 std::string last_lines(const std::string& path) {
   constexpr std::size_t kShown = 5;
-  std::ifstream stream(path);
+  const auto log = read_own_file(path);
+  std::istringstream stream(log.ok() ? *log : "");
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   std::string text;
@@ -66,12 +69,15 @@ std::string words(const UpProcess& process, const char* how) {
   return process.name + " (pid " + std::to_string(process.identity.pid) + ")" + how;
 }
 
-// Ends these and says whom; who is dead already is not mentioned.
+// One that up.json names may be anybody's where that file is not what `up` wrote.
+bool is_daemon(const UpProcess& process) {
+  return runs_program(process.identity, process.name == kCoordinator ? "trimtab-coordinator" : "trimtab-agent");
+}
+
+// Ends these and says whom; who is dead already, or no daemon of ours, is not mentioned.
 std::vector<std::string> stop(const std::vector<UpProcess>& processes, const Clock& clock) {
   std::vector<UpProcess> alive;
-  for (const UpProcess& process : processes) {
-    if (is_alive(process.identity)) alive.push_back(process);
-  }
+  std::ranges::copy_if(processes, std::back_inserter(alive), is_daemon);
   for (const UpProcess& process : alive) send_signal(process.identity, SIGTERM);
   wait_until(clock, kStopPatience, [&] { return all_gone(alive); });
   std::vector<std::string> stopped;
@@ -126,7 +132,7 @@ class Bringer {
     TRIMTAB_TRY_STATUS(start_agents());
     TRIMTAB_TRY_STATUS(await_members());
     state_.devices = static_cast<std::int32_t>(options_.agents * options_.devices);
-    return write_file(up_file(options_.state), to_json(state_));
+    return replace_file(up_file(options_.state), to_json(state_));
   }
   // The same for what has died of a complete state; what lives is left alone.
   Status repair() {
@@ -145,7 +151,7 @@ class Bringer {
     TRIMTAB_TRY(process.identity, start_in_background(process.command, process.log));
     started_.push_back(process);
     // Recorded at once: whatever happens to us, `down` finds it.
-    return write_file(up_file(options_.state), to_json(state_));
+    return replace_file(up_file(options_.state), to_json(state_));
   }
 
   Status start(const std::string& name, const std::vector<std::string>& command, const std::string& log) {
@@ -200,7 +206,7 @@ class Bringer {
   }
 
   bool read_port(const std::string& path) {
-    const auto text = read_file(path);
+    const auto text = read_own_file(path);
     if (!text.ok()) return false;
     std::from_chars(text->data(), text->data() + text->size(), state_.port);
     return state_.port != 0;
@@ -222,12 +228,8 @@ class Bringer {
   static Status make_socket_directory(const std::string& socket) {
     const std::string directory = std::filesystem::path(socket).parent_path().string();
     TRIMTAB_TRY_STATUS(make_directories(directory));
-    struct stat info {};
     // In /tmp somebody else may have made it first, to catch the job's data.
-    if (stat(directory.c_str(), &info) != 0 || info.st_uid != geteuid()) {
-      return unavailable(directory +
-                         ": belongs to another user; name a state directory with a shorter path by --state");
-    }
+    TRIMTAB_TRY_STATUS(check_own_state(directory));
     if (directory.starts_with("/tmp/trimtab-")) chmod(directory.c_str(), 0700);
     return {};
   }
@@ -295,7 +297,7 @@ Result<UpOutcome> take_over(UpState state, const UpOptions& options) {
   }
   if (state.owner.pid != 0) {
     state.owner = options.owned ? this_process() : ProcessIdentity{};
-    TRIMTAB_TRY_STATUS(write_file(up_file(options.state), to_json(state)));
+    TRIMTAB_TRY_STATUS(replace_file(up_file(options.state), to_json(state)));
   }
   return UpOutcome{std::move(state), true, {}, {}};
 }
@@ -338,9 +340,11 @@ Result<std::vector<std::string>> stop_recorded(const std::string& directory, con
 
 }  // namespace
 
-// The file, if there is a readable one. One that no release can read is as good as none: what it named is unknown.
+// The file, if there is a readable one in a directory of ours. One that no release can read is as good as none: what it
+// named is unknown.
 std::optional<UpState> recorded_state(const std::string& directory) {
-  const auto text = read_file(up_file(directory));
+  if (!check_own_state(directory).ok()) return std::nullopt;
+  const auto text = read_own_file(up_file(directory));
   if (!text.ok()) return std::nullopt;
   auto state = parse_up_state(*text, up_file(directory));
   return state.ok() ? std::optional(std::move(state).value()) : std::nullopt;
@@ -412,15 +416,21 @@ Status disown(const std::string& state_directory) {
   auto state = recorded_state(state_directory);
   if (!state || state->owner != this_process()) return {};
   state->owner = {};
-  return write_file(up_file(state_directory), to_json(*state));
+  return replace_file(up_file(state_directory), to_json(*state));
 }
 
 Result<DownOutcome> bring_down(const std::string& state_directory, const Clock& clock) {
+  TRIMTAB_TRY_STATUS(check_own_state(state_directory));
   // Asking for nothing to be up needs no directory.
   if (!recorded_state(state_directory)) return DownOutcome{};
   TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory, clock));
   DownOutcome outcome;
-  if (const auto state = recorded_state(state_directory)) outcome.jobs = end_jobs(state_directory, *state, clock);
+  if (const auto state = recorded_state(state_directory)) {
+    outcome.jobs = end_jobs(state_directory, *state, clock);
+    for (const UpProcess& process : state->processes) {
+      if (is_alive(process.identity) && !is_daemon(process)) outcome.left_alone.push_back(words(process, ""));
+    }
+  }
   TRIMTAB_TRY(outcome.stopped, stop_recorded(state_directory, clock));
   return outcome;
 }

@@ -61,6 +61,7 @@ struct UpOutcome {
 struct DownOutcome {
   std::vector<std::string> jobs;     // that were ended first, in words; whoever hands one in again begins it anew
   std::vector<std::string> stopped;  // processes, in words; empty = nothing was up
+  std::vector<std::string> left_alone = {};  // that up.json names, and that are no daemons of this user's
 };
 
 // The jobs first (ended_jobs.hpp). Then SIGTERM, and SIGKILL to who does not end in time; the agents first, so that

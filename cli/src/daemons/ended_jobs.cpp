@@ -64,7 +64,7 @@ std::vector<std::string> end_jobs(const std::string& state_directory, const UpSt
     if (jobs->empty()) return ended;
     if (stop_each(client, *jobs).ok() && ended_in_time(client, clock)) return ended;
   }
-  (void)write_file(note_path(state_directory), "The jobs of this directory were ended by 'trimtab down'.\n");
+  (void)replace_file(note_path(state_directory), "The jobs of this directory were ended by 'trimtab down'.\n");
   return ended;
 }
 

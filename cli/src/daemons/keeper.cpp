@@ -1,9 +1,10 @@
 #include "daemons/keeper.hpp"
 
-#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "daemons/users.hpp"
+#include "files.hpp"
 
 namespace trimtab::cli {
 
@@ -41,7 +42,8 @@ std::string keeper_log(const std::string& state_directory) {
 }
 
 std::string last_line(const std::string& path) {
-  std::ifstream stream(path);
+  const auto text = read_own_file(path);
+  std::istringstream stream(text.ok() ? *text : "");
   std::string last;
   for (std::string line; std::getline(stream, line);) {
     if (!line.empty()) last = line;

@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,10 +117,12 @@ bool read_all(int descriptor, const Clock& clock, Nanoseconds end, std::string& 
 
 std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   // The second field is the program's name in parentheses, and may hold anything, parentheses and spaces too.
+  const std::size_t name = text.find('(');
   const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 >= text.size()) return std::nullopt;
-  text.remove_prefix(name_end + 2);
+  if (name_end == std::string_view::npos || name >= name_end || name_end + 2 >= text.size()) return std::nullopt;
   ProcessStat stat;
+  stat.name = text.substr(name + 1, name_end - name - 1);
+  text.remove_prefix(name_end + 2);
   stat.state = text.front();
   for (int field = 3; field < 22; ++field) {
     const std::size_t space = text.find(' ');
@@ -132,14 +135,14 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
 
 Result<ProcessIdentity> start_in_background(const std::vector<std::string>& arguments, const std::string& log_path) {
   const std::vector<char*> pointers = argument_pointers(arguments);
-  const Descriptor log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
-  if (log.get() < 0) return unavailable("cannot write the log " + log_path + ": " + std::strerror(errno));
+  auto log = open_own_file(log_path, O_WRONLY | O_CREAT | O_APPEND);
+  if (!log.ok()) return wrap("cannot write the log", log.error());
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return unavailable(std::string("cannot make a pipe: ") + std::strerror(errno));
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
   const pid_t between = fork();
-  if (between == 0) fork_again(pointers, log.get(), writing.get());
+  if (between == 0) fork_again(pointers, log->get(), writing.get());
   const int fork_failure = errno;
   writing.reset();
   if (between < 0) return unavailable(std::string("cannot start a process: ") + std::strerror(fork_failure));
@@ -176,6 +179,15 @@ std::optional<bool> lives(const ProcessIdentity& process) {
 bool is_alive(const ProcessIdentity& process) {
   if (const auto known = lives(process)) return *known;
   return process.pid > 0 && (kill(process.pid, 0) == 0 || errno == EPERM);
+}
+
+bool runs_program(const ProcessIdentity& process, const std::string& program) {
+  constexpr std::size_t kLongestName = 15;
+  struct stat owner {};
+  const bool own = stat(("/proc/" + std::to_string(process.pid)).c_str(), &owner) == 0 &&
+                   (owner.st_uid == 0 || owner.st_uid == geteuid());
+  return own && is_alive(process) &&
+         stat_of(process.pid).value_or(ProcessStat{}).name == program.substr(0, kLongestName);
 }
 
 void send_signal(const ProcessIdentity& process, int signal) {

@@ -23,6 +23,7 @@ struct ProcessIdentity {
 };
 
 struct ProcessStat {
+  std::string name;  // of its program's file, the first 15 bytes
   char state = '?';
   std::uint64_t start_time = 0;
 };
@@ -39,6 +40,9 @@ struct ProcessStat {
 [[nodiscard]] ProcessIdentity process_identity(pid_t pid);
 // Runs and not a zombie.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
+// Runs, is this user's or root's, and its program's file has this name. What a file says of a process may be somebody
+// else's word.
+[[nodiscard]] bool runs_program(const ProcessIdentity& process, const std::string& program);
 // Sends the signal if it is still that process.
 void send_signal(const ProcessIdentity& process, int signal);
 

@@ -4,8 +4,9 @@
 #include <sys/file.h>
 
 #include <cerrno>
-#include <cstring>
 #include <thread>
+
+#include "schema/state_directory.hpp"
 
 namespace trimtab::cli {
 
@@ -31,11 +32,10 @@ bool taken(int lock, const Clock& clock, std::optional<Nanoseconds> patience) {
 }  // namespace
 
 Result<Descriptor> lock_state(const std::string& directory, const Clock& clock, std::optional<Nanoseconds> patience) {
+  TRIMTAB_TRY_STATUS(check_own_state(directory));
   TRIMTAB_TRY_STATUS(make_private_directory(directory));
-  const std::string path = directory + "/up.lock";
-  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640));
-  if (lock.get() < 0)
-    return unavailable("cannot write in the state directory " + directory + ": " + std::strerror(errno));
+  TRIMTAB_TRY_STATUS(check_own_state(directory));  // somebody else may have made it first
+  TRIMTAB_TRY(Descriptor lock, open_own_file(directory + "/up.lock", O_RDWR | O_CREAT));
   if (!taken(lock.get(), clock, patience)) {
     return unavailable("another trimtab is starting or stopping the daemons in " + directory +
                        " and takes longer than this one may wait");

@@ -10,7 +10,8 @@
 namespace trimtab::cli {
 
 // Held until the descriptor is closed; the kernel lets go of it when its owner dies. Makes the directory where it was
-// not there. Waits for who holds it, for ever or so long.
+// not there, and refuses one that somebody else could have prepared (check_own_state). Waits for who holds it, for ever
+// or so long.
 [[nodiscard]] Result<Descriptor> lock_state(const std::string& directory, const Clock& clock,
                                             std::optional<Nanoseconds> patience = std::nullopt);
 

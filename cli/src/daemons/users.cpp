@@ -57,7 +57,7 @@ Result<DaemonUser> parse_daemon_user(std::string_view text, std::string_view sou
 
 Status write_user(const std::string& state_directory, const DaemonUser& user) {
   TRIMTAB_TRY_STATUS(make_private_directory(users_directory(state_directory)));
-  return write_file(file_of(state_directory, user.run), to_json(user));
+  return replace_file(file_of(state_directory, user.run), to_json(user));
 }
 
 void remove_user(const std::string& state_directory, const ProcessIdentity& run) {
@@ -70,7 +70,7 @@ std::vector<DaemonUser> living_users(const std::string& state_directory) {
   for (const auto& entry : std::filesystem::directory_iterator(users_directory(state_directory), failure)) {
     const std::string path = entry.path().string();
     if (!path.ends_with(kEnding)) continue;
-    const auto text = read_file(path);
+    const auto text = read_own_file(path);
     const auto user = text.ok() ? parse_daemon_user(*text, path) : text.error();
     if (user.ok() && lives(*user)) {
       users.push_back(*user);

@@ -4,6 +4,7 @@
 
 #include "daemons/embedded.hpp"
 #include "jobs/status_text.hpp"
+#include "schema/state_directory.hpp"
 
 namespace trimtab::cli {
 
@@ -51,6 +52,7 @@ void add_coordinator_flags(CLI::App* verb, SessionFlags& flags) {
 
 Result<CoordinatorClient> existing_coordinator(const SessionFlags& flags) {
   const auto state = state_directory(flags.state);
+  if (flags.coordinator.empty() && !flags.state.empty()) TRIMTAB_TRY_STATUS(check_own_state(flags.state));
   TRIMTAB_TRY(Address address, coordinator_address(flags.coordinator, state.ok() ? *state : ""));
   address.user = flags.coordinator_user;
   // What `up` started is asked with its own token, and speaks no TLS.

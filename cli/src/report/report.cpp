@@ -176,9 +176,9 @@ Result<ReportData> parse_report(std::string_view json, std::string_view source) 
 }
 
 Result<ReportData> write_report(const std::string& directory, std::string_view json, std::string_view source) {
-  TRIMTAB_TRY_STATUS(write_file(directory + "/report.json", json));
+  TRIMTAB_TRY_STATUS(replace_file(directory + "/report.json", json));
   TRIMTAB_TRY(ReportData report, parse_report(json, source));
-  TRIMTAB_TRY_STATUS(write_file(directory + "/report.html", report_html(report)));
+  TRIMTAB_TRY_STATUS(replace_file(directory + "/report.html", report_html(report)));
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include "daemons/embedded.hpp"
 #include "files.hpp"
 #include "run/watching.hpp"
+#include "schema/state_directory.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -37,7 +38,7 @@ Result<std::string> agent_socket_here(const std::string& named, const std::strin
     const std::string own = value_of(variables, "TRIMTAB_SOCKET");
     const std::string runtime = value_of(variables, "XDG_RUNTIME_DIR");
     if (!own.empty()) places.push_back(own);
-    if (!state_directory.empty()) {
+    if (!state_directory.empty() && check_own_state(state_directory).ok()) {
       places.push_back(agent_socket(state_directory, 0));
       places.push_back(state_directory + "/agent.sock");
     }

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "daemons/embedded.hpp"
 #include "daemons/keeper.hpp"
@@ -108,12 +108,14 @@ Result<ProcessIdentity> start_keeper(const NodeState& node, const std::string& j
 }
 
 Status record_keeper(const std::string& state_directory, const ProcessIdentity& keeper) {
-  return write_file(keeper_file(state_directory), std::to_string(keeper.pid) + " " + std::to_string(keeper.start_time));
+  return replace_file(keeper_file(state_directory),
+                      std::to_string(keeper.pid) + " " + std::to_string(keeper.start_time));
 }
 
 ProcessIdentity recorded_keeper(const std::string& state_directory) {
   ProcessIdentity keeper;
-  std::ifstream(keeper_file(state_directory)) >> keeper.pid >> keeper.start_time;
+  const auto text = read_own_file(keeper_file(state_directory));
+  if (text.ok()) std::istringstream(*text) >> keeper.pid >> keeper.start_time;
   return keeper;
 }
 

@@ -46,7 +46,7 @@ std::string file_of_node(const std::string& node) {
 }
 
 std::string first_line(const std::string& path) {
-  const auto text = read_file(path);
+  const auto text = read_own_file(path);
   return text.ok() ? text->substr(0, text->find('\n')) : "";
 }
 
@@ -160,7 +160,7 @@ void SharedFolder::leave() const {
 
 std::optional<SharedCoordinator> SharedFolder::told() const {
   const std::string path = in("coordinator.json");
-  const auto text = read_file(path);
+  const auto text = read_own_file(path);
   if (!text.ok()) return std::nullopt;
   auto coordinator = parse_shared_coordinator(*text, path);
   return coordinator.ok() ? std::optional(*coordinator) : std::nullopt;

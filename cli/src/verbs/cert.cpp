@@ -52,7 +52,7 @@ std::string date_of(Nanoseconds time) {
 // The key first: a certificate without its key is of no use to anybody, the other way round it is only unfinished.
 Status store(const net::Certificate& made, const std::string& directory, const std::string& name) {
   TRIMTAB_TRY_STATUS(write_private_file(path_of(directory, name, ".key"), made.key));
-  return write_file(path_of(directory, name, ".crt"), made.certificate);
+  return replace_file(path_of(directory, name, ".crt"), made.certificate);
 }
 
 Result<net::CertificateRequest> request_of(const Arguments& arguments) {
@@ -114,7 +114,7 @@ Result<int> issue(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY_STATUS(make_private_directory(out));
   TRIMTAB_TRY_STATUS(store(made, out, arguments.name));
   if (out != arguments.directory) {
-    TRIMTAB_TRY_STATUS(write_file(path_of(out, kAuthority, ".crt"), authority.certificate));
+    TRIMTAB_TRY_STATUS(replace_file(path_of(out, kAuthority, ".crt"), authority.certificate));
   }
   tell(arguments.kind + " " + arguments.name, out, arguments.name, made, arguments.json, console);
   return 0;

@@ -20,6 +20,7 @@
 #include "local_port.hpp"
 #include "net/http_client.hpp"
 #include "schema/job.hpp"
+#include "schema/state_directory.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -92,7 +93,8 @@ std::vector<Check> installation_checks(const Scope& scope) {
 
 // Where `trimtab up` writes.
 std::vector<Check> up_checks(const Result<std::string>& state) {
-  if (!state.ok()) return {{"state directory", Health::kFail, state.error().message, "set HOME, or give --state DIR"}};
+  const Status own = state.ok() ? check_own_state(*state) : Status(state.error());
+  if (!own.ok()) return {{"state directory", Health::kFail, own.error().message, "set HOME, or give --state DIR"}};
   const std::string parent = existing_parent(*state);
   const std::string sockets = existing_parent(fs::path(agent_socket(*state, 0)).parent_path());
   return {check_directory("state directory", *state, access(parent.c_str(), W_OK | X_OK) == 0),

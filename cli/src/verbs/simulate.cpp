@@ -152,7 +152,7 @@ Result<int> simulate(const Arguments& arguments, Console& console) {
   constexpr const char* kSource = "the simulated job's report";
   if (!arguments.out.empty()) {
     TRIMTAB_TRY_STATUS(make_directories(arguments.out));
-    TRIMTAB_TRY_STATUS(write_file(arguments.out + "/simulation.json", outcome.simulation_json));
+    TRIMTAB_TRY_STATUS(replace_file(arguments.out + "/simulation.json", outcome.simulation_json));
     TRIMTAB_TRY(const ReportData written, write_report(arguments.out, outcome.report_json, kSource));
   }
   if (arguments.json) {

@@ -34,7 +34,10 @@ struct Arguments {
 class WholeFile {
  public:
   explicit WholeFile(std::string path)
-      : path_(std::move(path)), aside_(may_be_replaced(path_) ? path_ + ".part" : path_), out_(aside_) {}
+      : path_(std::move(path)), aside_(may_be_replaced(path_) ? path_ + ".part" : path_) {
+    // What somebody has put there gives way.
+    if (aside_ == path_ || replace_file(aside_, "").ok()) out_.open(aside_);
+  }
   ~WholeFile() {
     if (!kept_ && aside_ != path_) std::remove(aside_.c_str());
   }
@@ -141,7 +144,7 @@ Result<int> trace(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const CoordinatorClient client, existing_coordinator(arguments.session));
   TRIMTAB_TRY(const std::string job, chosen_job(client, arguments.job));
   WholeFile file(arguments.file);
-  if (!file.out()) return bad_input("-o: cannot write " + arguments.file + "; is there such a directory?");
+  if (!file.out().is_open()) return bad_input("-o: cannot write " + arguments.file + "; is there such a directory?");
   const double seconds = arguments.seconds > 0 ? arguments.seconds : kDefaultSeconds;
   const bool by_steps = arguments.steps > 0;
   const api::TraceRequest request =

@@ -78,13 +78,17 @@ Result<int> down(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const DownOutcome outcome, bring_down(directory, clock));
   const std::vector<std::string>& stopped = outcome.stopped;
   if (arguments.json) {
-    console.out << json_text({{"stopped", stopped}, {"jobs", outcome.jobs}}) << "\n";
+    console.out << json_text({{"stopped", stopped}, {"jobs", outcome.jobs}, {"left_alone", outcome.left_alone}})
+                << "\n";
     return 0;
   }
   for (const std::string& job : outcome.jobs) {
     console.out << "ended the job " << printable(job) << ": it is over, and is not begun again by itself\n";
   }
   for (const std::string& process : stopped) console.out << "stopped " << process << "\n";
+  for (const std::string& process : outcome.left_alone) {
+    console.out << "left alone " << printable(process) << ": up.json names it, and it is no daemon of yours\n";
+  }
   if (stopped.empty()) console.out << "nothing is up in " << directory << "\n";
   return 0;
 }

@@ -16,6 +16,10 @@ namespace trimtab {
 // file, less this process's mask. Errors are kUnavailable and name the path and the cause.
 [[nodiscard]] Status write_durably(const std::string& path, std::string_view text, mode_t mode);
 
+// The same without waiting for the disk: after a power cut the file may be empty. Whatever has the name gives way, and
+// no link is followed.
+[[nodiscard]] Status replace_file(const std::string& path, std::string_view text, mode_t mode = 0666);
+
 // Syncs a file's bytes, or a directory's names. False: errno says why.
 [[nodiscard]] bool reaches_disk(const std::string& path);
 

@@ -25,4 +25,11 @@ namespace trimtab {
 // volume is its group's, or that of the user outside the container.
 [[nodiscard]] Status check_state_directory(const std::string& path);
 
+// For a person's own commands, which believe what stands there and signal whom it names: of what of `path` exists,
+// asked before the directory is made and after. An error where it, or a link on the way to it, is neither this user's
+// nor root's; where everybody may write in it (but for this user's shares, as above); and where somebody else may put
+// another in its place: everybody may write in a folder above it that is neither root's (a volume) nor of this user
+// with the sticky bit, or, for root, another user owns one.
+[[nodiscard]] Status check_own_state(const std::string& path);
+
 }  // namespace trimtab

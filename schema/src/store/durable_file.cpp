@@ -23,11 +23,11 @@ bool write_all(int descriptor, std::string_view text) {
 }
 
 // Nobody else's file, and through no link of somebody else's.
-bool write_new(const std::string& path, std::string_view text, mode_t mode) {
+bool write_new(const std::string& path, std::string_view text, mode_t mode, bool to_disk) {
   std::remove(path.c_str());
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (descriptor < 0) return false;
-  const bool whole = write_all(descriptor, text) && ::fsync(descriptor) == 0;
+  const bool whole = write_all(descriptor, text) && (!to_disk || ::fsync(descriptor) == 0);
   const int cause = errno;
   if (::close(descriptor) != 0 && whole) return false;
   errno = cause;
@@ -39,16 +39,24 @@ bool names_reach_disk(const std::string& directory) {
   return reaches_disk(directory) || errno == EINVAL || errno == ENOSYS;
 }
 
-}  // namespace
-
-Status write_durably(const std::string& path, std::string_view text, mode_t mode) {
+Status replace(const std::string& path, std::string_view text, mode_t mode, bool to_disk) {
   const std::string beside = path + ".new-" + std::to_string(::getpid());
   const std::string directory = std::filesystem::absolute(path).parent_path().string();
-  const bool renamed = write_new(beside, text, mode) && std::rename(beside.c_str(), path.c_str()) == 0;
-  if (renamed && names_reach_disk(directory)) return {};
+  const bool renamed = write_new(beside, text, mode, to_disk) && std::rename(beside.c_str(), path.c_str()) == 0;
+  if (renamed && (!to_disk || names_reach_disk(directory))) return {};
   const Error error = unavailable("cannot write " + path + ": " + std::strerror(errno));
   if (!renamed) std::remove(beside.c_str());
   return error;
+}
+
+}  // namespace
+
+Status write_durably(const std::string& path, std::string_view text, mode_t mode) {
+  return replace(path, text, mode, true);
+}
+
+Status replace_file(const std::string& path, std::string_view text, mode_t mode) {
+  return replace(path, text, mode, false);
 }
 
 bool reaches_disk(const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace trimtab {
 namespace {
@@ -27,6 +28,27 @@ bool is_own(const std::string& path, const struct stat& seen) {
   struct stat above {};
   if (seen.st_uid != ::geteuid() || ::stat((path + "/..").c_str(), &above) != 0) return false;
   return is_trusted(above.st_uid) && !is_everybodys(above);
+}
+
+// In a user namespace root may have no number of its own. It owns "/" all the same.
+bool is_roots(uid_t user) {
+  struct stat top {};
+  return user == 0 || (::stat("/", &top) == 0 && top.st_uid == user);
+}
+
+// Nothing where nobody else can put another folder in the place of what lies in this one.
+std::string danger_above(const struct stat& seen) {
+  const bool roots = is_roots(seen.st_uid);
+  if (::geteuid() == 0 && !roots)
+    return "is user " + std::to_string(seen.st_uid) + "'s, who may put another in its place";
+  const bool kept = roots || (seen.st_uid == ::geteuid() && (seen.st_mode & S_ISVTX) != 0);
+  return kept || !is_everybodys(seen) ? "" : "is one in which everybody may write and put another in its place";
+}
+
+std::string danger_in(const std::string& path, const struct stat& seen) {
+  if (!is_trusted(seen.st_uid)) return "is user " + std::to_string(seen.st_uid) + "'s, who may have prepared it";
+  const bool open = is_everybodys(seen) && !is_own(path, seen);
+  return open ? "is one in which everybody may write, so that anybody may have prepared it" : "";
 }
 
 }  // namespace
@@ -68,6 +90,30 @@ Status check_state_directory(const std::string& path) {
   return bad_input("everybody may write in the state directory " + path + " of user " + std::to_string(found.st_uid) +
                    ", who or anybody else may have prepared it: look at what is there and take the right away (chmod "
                    "o-w), or name another with --state");
+}
+
+Status check_own_state(const std::string& path) {
+  std::error_code failure;
+  const std::string whole = std::filesystem::absolute(path, failure).string();
+  for (std::size_t end = whole.find('/', 1);; end = whole.find('/', end + 1)) {
+    const std::string part = whole.substr(0, end);
+    const bool is_last = end == std::string::npos;
+    struct stat found {};
+    if (::lstat(part.c_str(), &found) != 0) return {};
+    std::string danger;
+    if (S_ISLNK(found.st_mode) && !is_trusted(found.st_uid) && !is_roots(found.st_uid)) {
+      danger = "is a link of user " + std::to_string(found.st_uid) + ", who decides where it leads";
+    } else if (::stat(part.c_str(), &found) == 0) {
+      danger = is_last ? danger_in(part, found) : danger_above(found);
+    }
+    if (!danger.empty()) {
+      return bad_input(
+          "the state directory " + path + " must be yours alone, but " + part + " " + danger +
+          ": look at what is there, then remove it or take the right away (chmod o-w), or name another with "
+          "--state");
+    }
+    if (is_last) return {};
+  }
 }
 
 }  // namespace trimtab

@@ -164,6 +164,27 @@ TEST_CASE("where prepared processes were killed the launch is bare, and others a
   }
 }
 
+TEST_CASE("no launch goes into a prepared process that somebody has stopped, and that is replaced") {
+  Training job;
+  job.launch(job.start_of(1));
+  const std::set<pid_t> prepared = job.prepared();
+  for (const pid_t pid : prepared) {
+    siginfo_t change{};
+    REQUIRE(::kill(pid, SIGSTOP) == 0);
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &change, WSTOPPED) == 0);
+  }
+  SECTION("it is launched bare") {
+    job.end();
+    CHECK_FALSE(prepared.contains(job.launch(job.start_of(2))));
+  }
+  SECTION("others are prepared") {
+    job.ranks.prepare_next(job.now);
+    REQUIRE(run_until(job.loop, [&] { return job.ranks.prepared().waiting() == 0; }));
+    const std::set<pid_t> others = job.prepared();
+    CHECK(std::ranges::none_of(prepared, [&](pid_t pid) { return others.contains(pid); }));
+  }
+}
+
 TEST_CASE("what is prepared ends with its job, and after half an hour") {
   Training job;
   job.launch(job.start_of(1));

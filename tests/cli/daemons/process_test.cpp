@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include "../scratch.hpp"
+
 using namespace trimtab;
 using namespace trimtab::cli;
 
@@ -12,6 +14,7 @@ TEST_CASE("a program's name may hold spaces and parentheses") {
   const auto stat = parse_process_stat(
       "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 987654 1000 50 18446744073709551615 1 1");
   REQUIRE(stat.has_value());
+  CHECK(stat->name == "a) b (c");
   CHECK(stat->state == 'S');
   CHECK(stat->start_time == 987654);
 }
@@ -26,12 +29,16 @@ TEST_CASE("what is no process's stat gives nothing") {
 
 TEST_CASE("a pid with another start time is another process") {
   const SystemClock clock;
-  const auto sleeper = start_in_background({"/bin/sleep", "60"}, "/dev/null");
+  const Scratch scratch;
+  const auto sleeper = start_in_background({"/bin/sleep", "60"}, scratch.path("log"));
   REQUIRE(sleeper.ok());
   CHECK(is_alive(*sleeper));
+  CHECK(runs_program(*sleeper, "sleep"));
+  CHECK_FALSE(runs_program(*sleeper, "trimtab-agent"));
   ProcessIdentity reused = *sleeper;
   reused.start_time += 1;
   CHECK_FALSE(is_alive(reused));
+  CHECK_FALSE(runs_program(reused, "sleep"));
   send_signal(reused, SIGKILL);
   CHECK(is_alive(*sleeper));
   send_signal(*sleeper, SIGKILL);
@@ -42,7 +49,8 @@ TEST_CASE("a pid with another start time is another process") {
 }
 
 TEST_CASE("a program that cannot be started is an error that names it") {
-  const auto started = start_in_background({"/nonexistent/program"}, "/dev/null");
+  const Scratch scratch;
+  const auto started = start_in_background({"/nonexistent/program"}, scratch.path("log"));
   REQUIRE_FALSE(started.ok());
   CHECK(started.error().kind == ErrorKind::kUnavailable);
   CHECK(started.error().message.find("/nonexistent/program") != std::string::npos);

@@ -76,6 +76,67 @@ TEST_CASE("root's daemon believes no state directory of another user's, and no l
   REQUIRE(::rmdir(directory.c_str()) == 0);
 }
 
+TEST_CASE("a person's state directory is believed where nobody else could prepare it or put another in its place") {
+  char name[] = "/tmp/trimtab-state-XXXXXX";
+  const std::string top = ::mkdtemp(name);
+  const std::string state = top + "/state";
+  const std::string link = top + "/link";
+  const bool is_root = ::geteuid() == 0;
+  const auto refusal = [](const std::string& path) {
+    const Status checked = check_own_state(path);
+    return checked.ok() ? std::string() : checked.error().message;
+  };
+  CHECK(refusal(state + "/later").empty());
+  REQUIRE(::mkdir(state.c_str(), 0700) == 0);
+  REQUIRE(::symlink("state", link.c_str()) == 0);
+  for (const std::string& path : {state, state + "/", state + "/later", link, link + "/later"}) {
+    CHECK(refusal(path).empty());
+  }
+  if (is_root) {
+    REQUIRE(::lchown(link.c_str(), 65534, 65534) == 0);
+    for (const std::string& path : {link, link + "/later"}) {
+      CHECK(refusal(path).find(link + " is a link of user 65534") != std::string::npos);
+    }
+    REQUIRE(::chown(state.c_str(), 65534, 65534) == 0);
+    for (const std::string& path : {state, state + "/later"}) {
+      CHECK(refusal(path).find(state + " is user 65534's") != std::string::npos);
+    }
+    REQUIRE(::chmod(top.c_str(), 0755) == 0);
+    REQUIRE(::seteuid(65533) == 0);  // of another's folder another user
+    CHECK(refusal(state).find(state + " is user 65534's") != std::string::npos);
+    REQUIRE(::seteuid(0) == 0);
+    REQUIRE(::chown(top.c_str(), 65534, 65534) == 0);
+    REQUIRE(::seteuid(65534) == 0);
+  }
+  CHECK(refusal(state).empty());
+  REQUIRE(::chmod(top.c_str(), 01777) == 0);  // as /tmp
+  CHECK(refusal(state).empty());
+  REQUIRE(::chmod(top.c_str(), 0777) == 0);
+  for (const std::string& path : {state, state + "/later"}) {
+    const std::string said = refusal(path);
+    CHECK(said.find(top + " is one in which everybody may write and put another in its place") != std::string::npos);
+    CHECK(said.find("--state") != std::string::npos);
+  }
+  REQUIRE(::chmod(state.c_str(), 0777) == 0);
+  REQUIRE(::chmod(top.c_str(), 0700) == 0);
+  CHECK(refusal(state).empty());  // a share with one mode for all
+  REQUIRE(::chmod(top.c_str(), 01777) == 0);
+  CHECK(refusal(state).find(state + " is one in which everybody may write") != std::string::npos);
+  if (is_root) {
+    REQUIRE(::seteuid(0) == 0);
+    REQUIRE(::chown(top.c_str(), 0, 0) == 0);
+    REQUIRE(::chmod(top.c_str(), 0777) == 0);
+    REQUIRE(::seteuid(65534) == 0);
+    REQUIRE(::chmod(state.c_str(), 0700) == 0);
+    CHECK(refusal(state).empty());  // in a volume
+    CHECK(refusal(top).find(top + " is one in which everybody may write") != std::string::npos);
+    REQUIRE(::seteuid(0) == 0);
+  }
+  REQUIRE(::unlink(link.c_str()) == 0);
+  REQUIRE(::rmdir(state.c_str()) == 0);
+  REQUIRE(::rmdir(top.c_str()) == 0);
+}
+
 TEST_CASE("a user's state stands where the environment says, and without that nowhere") {
   CHECK(*user_state_directory("/s", "/home/u") == "/s/trimtab");
   CHECK(*user_state_directory("", "/home/u") == "/home/u/.local/state/trimtab");

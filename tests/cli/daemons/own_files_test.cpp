@@ -1,0 +1,108 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "../scratch.hpp"
+#include "daemons/embedded.hpp"
+#include "daemons/state_lock.hpp"
+#include "daemons/users.hpp"
+#include "files.hpp"
+#include "report/report.hpp"
+#include "run/node_state.hpp"
+
+using namespace trimtab;
+using namespace trimtab::cli;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A state directory in which somebody has put other things than files, where the commands' own belong.
+struct Prepared {
+  Prepared() {
+    ::alarm(30);  // a pipe that is read ends the test
+    fs::create_directory(scratch.path("users"));
+  }
+  ~Prepared() { ::alarm(0); }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  [[nodiscard]] std::string state() const { return scratch.path(""); }
+  void put(const std::string& name, const std::string& what) const {
+    if (what == "pipe") REQUIRE(::mkfifo(scratch.path(name).c_str(), 0600) == 0);
+    if (what == "link") fs::create_symlink(precious, scratch.path(name));
+  }
+
+  Scratch scratch;
+  std::string precious = scratch.file("precious", R"({"schema":"trimtab.up/1","port":1,"devices":1,)"
+                                                  R"("owner":{"pid":0,"start_time":0},"processes":[]})");
+  std::string before = read_file(precious).value();
+};
+
+}  // namespace
+
+TEST_CASE("a pipe or a link in a state directory holds no command up, tells nothing and is not written through") {
+  const Prepared prepared;
+  const std::string what = GENERATE("pipe", "link");
+  for (const char* name : {"up.json", "keeper", "keeper.log", "up.lock", "users/1-1.json"}) prepared.put(name, what);
+  CHECK_FALSE(recorded_state(prepared.state()).has_value());
+  CHECK(recorded_keeper(prepared.state()).pid == 0);
+  CHECK(living_users(prepared.state()).empty());
+  const ProcessIdentity self = this_process();
+  const std::string own = "users/" + std::to_string(self.pid) + "-" + std::to_string(self.start_time) + ".json";
+  prepared.put(own, what);
+  CHECK(write_user(prepared.state(), {self, {}, "job", ""}).ok());
+  CHECK(record_keeper(prepared.state(), self).ok());
+  CHECK(recorded_keeper(prepared.state()) == self);
+  CHECK(living_users(prepared.state()).size() == 1);
+  const auto locked = lock_state(prepared.state(), SystemClock());
+  REQUIRE_FALSE(locked.ok());
+  CHECK(locked.error().message.find("up.lock must be a plain file of yours") != std::string::npos);
+  CHECK_FALSE(start_in_background({"/bin/true"}, prepared.scratch.path("keeper.log")).ok());
+  CHECK(read_file(prepared.precious).value() == prepared.before);
+}
+
+TEST_CASE("a report's files take the place of links, and leave what those lead to") {
+  const Prepared prepared;
+  const std::string fixture = read_file(TRIMTAB_FIXTURES "/report.json").value();
+  for (const char* name : {"report.json", "report.html"}) {
+    prepared.put(name, "link");
+    prepared.put(name + (".new-" + std::to_string(::getpid())), "link");
+  }
+  REQUIRE(write_report(prepared.state(), fixture, "report.json").ok());
+  CHECK(read_file(prepared.precious).value() == prepared.before);
+  CHECK(read_file(prepared.scratch.path("report.json")).value() == fixture);
+  CHECK_FALSE(fs::is_symlink(prepared.scratch.path("report.html")));
+}
+
+TEST_CASE("a file that a person names is written through an own link, and takes the place of another user's") {
+  if (::geteuid() != 0) return;
+  const Prepared prepared;
+  prepared.put("own", "link");
+  prepared.put("foreign", "link");
+  REQUIRE(::lchown(prepared.scratch.path("foreign").c_str(), 65534, 65534) == 0);
+  REQUIRE(write_file(prepared.scratch.path("foreign"), "new").ok());
+  CHECK(read_file(prepared.precious).value() == prepared.before);
+  CHECK(read_file(prepared.scratch.path("foreign")).value() == "new");
+  REQUIRE(write_file(prepared.scratch.path("own"), "new").ok());
+  CHECK(read_file(prepared.precious).value() == "new");
+}
+
+TEST_CASE("a state directory that another user has made is neither believed nor used") {
+  if (::geteuid() != 0) return;
+  const Prepared prepared;
+  const std::string state = prepared.scratch.path("state");
+  fs::create_directory(state);
+  fs::copy(prepared.precious, state + "/up.json");
+  CHECK(recorded_state(state).has_value());
+  REQUIRE(::chown(state.c_str(), 65534, 65534) == 0);
+  CHECK_FALSE(recorded_state(state).has_value());
+  for (const std::string& path : {state, state + "/hosts/n1"}) {
+    const auto locked = lock_state(path, SystemClock());
+    REQUIRE_FALSE(locked.ok());
+    CHECK(locked.error().message.find(state + " is user 65534's") != std::string::npos);
+    CHECK(locked.error().message.find("--state") != std::string::npos);
+  }
+  CHECK_FALSE(bring_down(state, SystemClock()).ok());
+  CHECK_FALSE(fs::exists(state + "/up.lock"));
+}
