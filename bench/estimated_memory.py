@@ -1,6 +1,6 @@
 """Prints how far estimates of memory are from published measurements: by family and by kind of memory, and for plans that did not fit.
 
-    bench/estimated_memory.py plans.csv [--family NAME] [--rows] [--command "trimtab plan estimate"]
+    bench/estimated_memory.py plans.csv [--family NAME] [--rows] [--command "build/release/bin/trimtab plan estimate"]
 
 Kinds are those of bench/scoreboard/published_rows.py. Errors are of (estimate - measured) / measured, in per cent. No kind
 is compared with another: `allocated` is what PyTorch's allocator has given out, `reserved` what it holds.
@@ -14,7 +14,8 @@ import shlex
 import statistics
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "scoreboard"))
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench" / "scoreboard"))
 
 from published_answers import estimates
 from published_rows import read_rows
@@ -38,10 +39,12 @@ def main():
     parser.add_argument("plans")
     parser.add_argument("--family")
     parser.add_argument("--rows", action="store_true", help="print each row")
-    parser.add_argument("--command", default="trimtab plan estimate")
+    parser.add_argument("--command", default=f"{ROOT}/build/release/bin/trimtab plan estimate")
     options = parser.parse_args()
     rows = [row for row in read_rows(options.plans) if not options.family or row.family == options.family]
     answers = estimates(rows, shlex.split(options.command))
+    if answers and all("error" in answer for answer in answers):
+        sys.exit(f"no row has an answer. The first says: {answers[0]['error']}")
     print_errors(rows, answers, options.rows)
     print_fits(rows, answers)
 

@@ -1,11 +1,12 @@
 // Evaluations of whole plans per second under the aceso cost model, one thread: GPT-3 1.3B, four stages, microbatch 1.
 // Three ways: one stage changed to one seen before; the same plan with no memo of stages; and random plans with no memo
-// of stages, so that what to recompute is derived for stages never seen. Needs ../shared/peers (or $TRIMTAB_PEERS).
+// of stages, so that what to recompute is derived for stages never seen. Seconds are the thread's. Needs
+// ../shared/peers (or $TRIMTAB_PEERS).
 
-#include <chrono>
 #include <cstdio>
 
 #include "../../tests/tuner/aceso_peer.hpp"
+#include "../thread_seconds.hpp"
 #include "base/random.hpp"
 #include "papers/aceso/aceso_evaluator.hpp"
 #include "papers/aceso_cost_model.hpp"
@@ -16,10 +17,6 @@ using namespace trimtab;         // NOLINT
 using namespace trimtab::tuner;  // NOLINT
 
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Candidate four_stages(std::int32_t operators) {
   Candidate candidate;
@@ -38,10 +35,10 @@ void measure(const char* what, Evaluate&& evaluate) {
   double sum = 0;
   const int warm = 20000;
   for (int i = 0; i < warm; ++i) sum += evaluate(i).ms;
-  const double begin = now();
+  const double begin = bench::thread_seconds();
   const int count = 1000000;
   for (int i = 0; i < count; ++i) sum += evaluate(i).ms;
-  std::printf("%-58s %12.0f evaluations/s (checksum %.6g)\n", what, count / (now() - begin), sum);
+  std::printf("%-58s %12.0f evaluations/s (checksum %.6g)\n", what, count / (bench::thread_seconds() - begin), sum);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ ERROR_TAIL = 600
 def run(words, budget, *, environment=None, directory=None, most_s=None):
     """Standard output of a program that ended well; raises Failed with its last words otherwise."""
     seconds = budget.left() if most_s is None else min(most_s, budget.left())
-    return _output(words, _begin(words, environment, directory), seconds)
+    return output(words, begin(words, environment, directory), seconds)
 
 
 def run_together(programs, budget, *, directory=None):
@@ -20,28 +20,30 @@ def run_together(programs, budget, *, directory=None):
     begun = []
     try:
         for words, environment in programs:
-            begun.append((words, _begin(words, environment, directory)))
-        return [_output(words, process, budget.left()) for words, process in begun]
+            begun.append((words, begin(words, environment, directory)))
+        return [output(words, process, budget.left()) for words, process in begun]
     finally:
         for _, process in begun:
             if process.returncode is None:
                 end(process)
 
 
-def _begin(words, environment, directory):
+def begin(words, environment, directory):
+    """A program that leads a group of its own; end() must follow where output() does not."""
     return subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=environment, cwd=directory, start_new_session=True)
 
 
-def _output(words, process, seconds):
+def output(words, process, seconds):
+    """What run() gives, of a program that was begun."""
     try:
-        output, errors = process.communicate(timeout=seconds)
+        told, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         end(process)
         raise Failed(f"{os.path.basename(str(words[0]))} did not end within {seconds:.0f} s") from None
     if process.returncode != 0:
-        raise Failed(f"{' '.join(map(str, words[:3]))} ended with {process.returncode}: {(errors or output).strip()[-ERROR_TAIL:]}")
-    return output
+        raise Failed(f"{' '.join(map(str, words[:3]))} ended with {process.returncode}: {(errors or told).strip()[-ERROR_TAIL:]}")
+    return told
 
 
 def end(process):

@@ -31,12 +31,25 @@ class Job:
         self.name, self.ranks, self._shares_s = name, ranks, SHARES_S if device == "cuda" else 0
         self.folder = installation.folder / name
         self.folder.mkdir(exist_ok=True)
-        self._trimtab, self._state = installation.program("trimtab"), self.folder / "state"
+        self._trimtab, self.state = installation.program("trimtab"), self.folder / "state"
         self.environment, self._budget = arms.cleared(inherited), budget
         self._model, self._costs = self.folder / "model.json", self.folder / "costs.db"
 
     def trimtab(self, *words):
         return child.run([self._trimtab, *words], self._budget, environment=self.environment, directory=ROOT)
+
+    @contextlib.contextmanager
+    def beside(self, *words):
+        """The same while something else is done: gives the process, which told() waits for."""
+        process = child.begin([self._trimtab, *words], self.environment, ROOT)
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                child.end(process)
+
+    def told(self, process):
+        return child.output(process.args, process, self._budget.left())
 
     def file(self, name, document):
         path = self.folder / name
@@ -46,32 +59,40 @@ class Job:
     def profile(self, model, benchmark, knobs, **more):
         """Measures the costs of all plans that the knobs allow."""
         self.file("model.json", model)
-        self.file("cluster.json", {"schema": "trimtab.cluster/1", "links": [{"level": "intra_node"}],
-                                   "nodes": [{"name": "here", "devices": self.ranks, "memory_bytes": ROOMY}]})
-        self._run("profile", self.name, {"mode": "recommend", "model": str(self._model), "commands.benchmark": benchmark,
-                                         "commands.train": ["true"], **{f"knobs.{knob}": knob in knobs for knob in KNOBS}, **more})
-        with contextlib.closing(sqlite3.connect(next(self._state.rglob("costs.db")))) as now:
-            with contextlib.closing(sqlite3.connect(self._costs)) as copy:  # Before training corrects any of them.
+        self.file("cluster.json", cluster(1, self.ranks))
+        self.trimtab(*self._words("profile", self.name, {
+            "mode": "recommend", "model": str(self._model), "commands.benchmark": benchmark, "commands.train": ["true"],
+            **{f"knobs.{knob}": knob in knobs for knob in KNOBS}, **more}))
+        self.keep_costs()  # Before training corrects any of them.
+
+    def keep_costs(self):
+        """What evaluated() prices by from now on: the costs as they are."""
+        with contextlib.closing(sqlite3.connect(next(self.state.rglob("costs.db")))) as now:
+            with contextlib.closing(sqlite3.connect(self._costs)) as copy:
                 now.backup(copy)
+
+    def observing(self, name, train, **more):
+        """The words of the command that has ranks train so."""
+        return self._words("tune", name, {"mode": "observe", "steps": STEPS, "commands.train": [str(word) for word in train], **more})
 
     def observed(self, name, train, **more):
         """The milliseconds of a step, and where steps went ({}: nobody knows), of ranks that train so."""
-        self._run("tune", name, {"mode": "observe", "steps": STEPS, "commands.train": [str(word) for word in train], **more})
+        self.trimtab(*self.observing(name, train, **more))
         until = time.monotonic() + self._shares_s
         while True:
-            now = json.loads(self.trimtab("top", "--job", name, "--once", "--json", "--state", self._state))
+            now = json.loads(self.trimtab("top", "--job", name, "--once", "--json", "--state", self.state))
             shares = shares_of(now["live"]["ranks"])
             if shares or time.monotonic() >= until:
                 break
             time.sleep(0.2)
-        self.trimtab("job", "stop", "--job", name, "--why", "it is measured", "--state", self._state)
+        self.trimtab("job", "stop", "--job", name, "--why", "it is measured", "--state", self.state)
         return now["job"]["initial"]["measured_ms"], shares
 
-    def _run(self, verb, name, settings):
+    def _words(self, verb, name, settings):
         common = {"schema": "trimtab.job/1", "name": name, "world_size": self.ranks, "working_directory": str(ROOT)}
         text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in {**common, **settings}.items())
         out = ["--out", self.folder / "out"] if verb == "tune" else []
-        self.trimtab(verb, "--job", self.file(f"{name}.toml", text), "--state", self._state, "--keep-up", *out)
+        return verb, "--job", self.file(f"{name}.toml", text), "--state", self.state, "--keep-up", *out
 
     def launches(self):
         """How many costs say what the host takes to launch."""
@@ -80,15 +101,25 @@ class Job:
 
     def predicted_ms(self, plan, measured=()):
         """Of a step, corrected by those measured."""
-        words = ["evaluate", "--model", self._model, "--cluster", self.folder / "cluster.json", "--costs", self._costs, "--plan",
-                 self.file("asked.json", plan), "--allow-estimates", "--json"]
+        words = ["--allow-estimates"]
         if measured:
             lines = [json.dumps({"plan": row["document"], "step_s": row["measured_ms"] / 1e3}) + "\n" for row in measured]
             words += ["--measured", self.file("measured.jsonl", "".join(lines))]
-        return json.loads(self.trimtab(*words))["iteration_ms"]
+        return self.evaluated(plan, *words)["iteration_ms"]
+
+    def evaluated(self, plan, *words):
+        """The prediction, as a document."""
+        return json.loads(self.trimtab("evaluate", "--model", self._model, "--cluster", self.folder / "cluster.json", "--costs",
+                                       self._costs, "--plan", self.file("asked.json", plan), *words, "--json"))
 
     def close(self):
-        subprocess.run([str(self._trimtab), "down", "--state", str(self._state)], capture_output=True, timeout=30, check=False)
+        subprocess.run([str(self._trimtab), "down", "--state", str(self.state)], capture_output=True, timeout=30, check=False)
+
+
+def cluster(nodes, devices):
+    """Of so many nodes of so many devices."""
+    return {"schema": "trimtab.cluster/1", "links": [{"level": "intra_node"}, {"level": "inter_node"}][:nodes],
+            "nodes": [{"name": f"node{number}", "devices": devices, "memory_bytes": ROOMY} for number in range(nodes)]}
 
 
 KNOBS = ("pipeline", "uneven_stages", "microbatch", "data_parallel", "recompute", "tensor_parallel")

@@ -35,6 +35,8 @@ def details(section):
         return costs(section["section"], result)
     if "predictions" in result:
         return predictions(section["section"], result)
+    if "nccl_ms" in result:
+        return price(section["section"], result)
     if "nsys" in result:
         return nsys(result["nsys"])
     if "events_on_device" in result:
@@ -78,6 +80,13 @@ def predictions(name, result):
             lines.append(f"    {row['plan']:<22}measured {row['measured_ms']:.1f} ms, predicted {row['before_ms']:.1f}, "
                          f"after {row['after_ms']:.1f}; {shares or 'shares are not known'}")
     return lines
+
+
+def price(name, result):
+    nccl, events = result["nccl_ms"], result["events_ms"]
+    outside = "" if events is None else f"; {events:.3f} by CUDA's events"
+    return ["", f"{name}: {result['price_ms']:.3f} ms; NCCL's own median of {result['calls']} calls {nccl['value']:.3f} "
+            f"[{nccl['low']:.3f}, {nccl['high']:.3f}]{outside}; {result['own_ms']:.3f} with waiting"]
 
 
 def nsys(counts):
