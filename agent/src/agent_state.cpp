@@ -173,6 +173,7 @@ Status Agent::Implementation::open() {
   costs.emplace(std::move(store));
   storage.add("state", [this] { return state.database.look_after(); });
   storage.add("costs", [this] { return costs->look_after_costs(); });
+  storage.tick();
   if (const std::uint64_t aside = costs->spool().aside(); aside > 0) {
     spdlog::warn(
         "{} batches of costs in the spool cannot be read by this release: they are kept aside in agent.db until one "

@@ -154,6 +154,7 @@ struct Running final : Daemon {
     services.tls = tls;
     services.storage.add("state", [this] { return store.look_after(); });
     services.storage.add("costs", [this] { return costs.look_after(); });
+    services.storage.tick();
     services.answers = &answers;
     services.has_room = [this](const std::string& node, std::size_t bytes) {
       const Member* member = members.by_node(node);

@@ -188,6 +188,7 @@ class AgentLives {
 
   void look() {
     expect(start(), "the agent starts again");
+    expect(state_->database.look_after().set_apart == 0, "nothing is said to be missing");
     expect(spool_->bytes() == promised_.bytes(), "the spool knows its size");
     const auto checked = state_->database.query("PRAGMA integrity_check");
     expect(checked.ok() && as_text((*checked)[0][0]) == "ok", "the file is sound");

@@ -228,6 +228,7 @@ class CoordinatorLives {
 
   void look() {
     expect(start(), "the coordinator starts again");
+    expect(store_->look_after().set_apart + costs_->look_after().set_apart == 0, "nothing is said to be missing");
     look_at_state();
     // The agents send all that was not acknowledged again. Half a mixed batch may be there from before.
     for (std::uint64_t agent = 0; agent < kAgents; ++agent) {

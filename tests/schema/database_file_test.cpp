@@ -1,5 +1,6 @@
 // What is said of databases in files alone.
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,31 @@ TEST_CASE("a database is created only where that is asked for") {
   CHECK_THAT(refusal(directory.file("d"), DatabaseMode::kReadOnly), Catch::StartsWith("there is no thing store at "));
   CHECK_FALSE(std::filesystem::exists(directory.file("d")));
   CHECK_THAT(refusal(directory.file("no/such/d"), DatabaseMode::kCreate), Catch::Contains("No such file or directory"));
+}
+
+TEST_CASE("a pipe, a link or a folder in the place of a database's log or journal is refused, and not waited for") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  { (void)create(path); }
+  for (const char* end : {"-wal", "-shm", "-journal"}) {
+    for (const std::string& name : {path, directory.file("new")}) {
+      const std::string beside = name + end;
+      for (const int kind : {0, 1, 2}) {
+        if (kind == 0) REQUIRE(::mkfifo(beside.c_str(), 0600) == 0);
+        if (kind == 1) std::filesystem::create_symlink(directory.file("elsewhere"), beside);
+        if (kind == 2) std::filesystem::create_directory(beside);
+        for (const DatabaseMode mode : {DatabaseMode::kCreate, DatabaseMode::kReadWrite, DatabaseMode::kReadOnly}) {
+          CHECK_THAT(refusal(name, mode), Catch::StartsWith(beside + " must be a regular file"));
+        }
+        std::filesystem::remove(beside);
+      }
+    }
+  }
+  CHECK(refusal(path).empty());
+}
+
+TEST_CASE("a database that would be kept nowhere is refused") {
+  CHECK_THAT(refusal(":memory:", DatabaseMode::kCreate), Catch::Contains("must be a file, and :memory: is none"));
 }
 
 TEST_CASE("a file that is not a database is refused and stays as it is") {

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -14,7 +13,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/descriptor.hpp"
+#include "base/regular_file.hpp"
 #include "schema/durable_file.hpp"
 
 namespace trimtab::agent {
@@ -107,21 +106,7 @@ Status write_file(const std::string& path, std::string_view text) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  constexpr std::size_t kMost = std::size_t{256} << 20;
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat found {};
-  if (!file || ::fstat(file.get(), &found) != 0) return failed("read", path, errno);
-  if (!S_ISREG(found.st_mode)) return bad_input("couldn't read " + path + ": it is no file that can be read whole");
-  std::string text;
-  std::array<char, 1 << 16> part{};
-  for (;;) {
-    const ssize_t count = ::read(file.get(), part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failed("read", path, errno);
-    if (count == 0) return text;
-    text.append(part.data(), static_cast<std::size_t>(count));
-    if (text.size() > kMost) return bad_input("couldn't read " + path + ": it has more than " + format_bytes(kMost));
-  }
+  return read_regular_file(path, std::size_t{256} << 20);
 }
 
 Result<int> open_log(const std::string& path) {

@@ -23,10 +23,17 @@
 
 namespace trimtab {
 
+using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
+using Row = std::vector<Value>;
+using Rows = std::vector<Row>;
+
 // A table whose rows carry a checksum of these columns, in this order, in their column `checksum`.
 struct CheckedTable {
   std::string name;
   std::vector<std::string> columns;
+  // Whether these values mean anything. Asked where a file of a version without checksums is upgraded: what does not is
+  // set apart. Values have their columns' types, none is NULL. Empty: all do.
+  std::function<Status(const Row&)> check = {};
 };
 
 // One migration: the text of a schema/sql/NNNN_*.sql file. A database's version is how many it has had.
@@ -43,10 +50,6 @@ struct Migrations {
   // found then leaves the empty file PATH.suspect, and the next who opens it for writing checks it whatever its size.
   Bytes checked_up_to = std::numeric_limits<Bytes>::max();
 };
-
-using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
-using Row = std::vector<Value>;
-using Rows = std::vector<Row>;
 
 enum class DatabaseMode { kCreate, kReadWrite, kReadOnly };
 

@@ -152,6 +152,16 @@ Status damaged_origin(const Database& database, const std::string& name) {
                    "cannot read");
 }
 
+// With what a value of a file means that was written before rows had checksums.
+template <typename Read>
+CheckedTable with_check(CheckedTable table, Read read) {
+  table.check = [read](const Row& row) -> Status {
+    const auto value = read(row);
+    return value.ok() ? Status() : value.error();
+  };
+  return table;
+}
+
 }  // namespace
 
 const CheckedTable& fingerprint_rows() {
@@ -197,14 +207,19 @@ const CheckedTable& contribution_rows() {
 }
 
 Migrations migrations() {
-  return {kApplicationId,
-          "cost database",
-          {std::begin(kCostMigrations), std::end(kCostMigrations)},
-          {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
-          {fingerprint_rows(), origin_rows(), origin_again_rows(), batch_rows(), key_rows(), cost_rows(), fact_rows(),
-           contribution_rows()},
-          {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain,
-           kContributionsAgain, kContributionsKept, kContributionsCounted, kContributionsChecked}};
+  return {
+      kApplicationId,
+      "cost database",
+      {std::begin(kCostMigrations), std::end(kCostMigrations)},
+      {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
+      {with_check(fingerprint_rows(), [](const Row& row) { return parse_fingerprint(as_text(row[1]), "its text"); }),
+       origin_rows(), origin_again_rows(),
+       with_check(batch_rows(), [](const Row& row) { return decode_costs(as_text(row[4])); }),
+       with_check(key_rows(), parse_key),
+       with_check(cost_rows(), [](const Row& row) { return Statistics::decode(as_text(row[4])); }), fact_rows(),
+       contribution_rows()},
+      {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain,
+       kContributionsAgain, kContributionsKept, kContributionsCounted, kContributionsChecked}};
 }
 
 Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {

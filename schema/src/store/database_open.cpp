@@ -20,6 +20,7 @@
 #include "store/database_backend.hpp"
 #include "store/database_place.hpp"
 #include "store/row_checksum.hpp"
+#include "store/salvage.hpp"
 
 namespace trimtab {
 
@@ -122,12 +123,19 @@ void secure_log(SQLite::Database& connection) {
   copy_log_at_close(connection, true);
 }
 
+// Before there were checksums a value that nobody can read was in use like any other: the steps give it one, too.
+void upgrade_tables(SQLite::Database& connection, std::int64_t from, const Migrations& migrations) {
+  const bool has_checksums = number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'set_apart'") > 0;
+  run_steps(connection, from, migrations);
+  if (!has_checksums) set_apart_unreadable(connection, migrations);
+}
+
 Result<std::string> upgrade(SQLite::Database& connection, const std::string& path, const Migrations& migrations) {
   TRIMTAB_TRY(std::string backup, back_up(connection, path, version_of(connection)));
   SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
   const std::int64_t from = version_of(connection);  // another process may have upgraded since
   try {
-    run_steps(connection, from, migrations);
+    upgrade_tables(connection, from, migrations);
     transaction.commit();
   } catch (const SQLite::Exception& failure) {
     return unavailable("cannot upgrade the " + std::string(migrations.kind) + " " + path + " from version " +
@@ -241,7 +249,7 @@ Status read_copy(SQLite::Database& connection, const std::string& path, const Mi
   copy.exec("PRAGMA trusted_schema = OFF");
   add_row_checksum(copy);
   TRIMTAB_TRY_STATUS(recognize(copy, path, DatabaseMode::kReadOnly, migrations));  // it may be another one by now
-  run_steps(copy, version_of(copy), migrations);
+  upgrade_tables(copy, version_of(copy), migrations);
   copy.exec("PRAGMA query_only = ON");
   connection = std::move(copy);
   return {};
@@ -278,6 +286,21 @@ Row values_of(const SQLite::Statement& statement) {
   Row row;
   for (int i = 0; i < statement.getColumnCount(); ++i) row.push_back(value_of(statement.getColumn(i)));
   return row;
+}
+
+char declared_type(const SQLite::Statement& statement, int column) {
+  try {
+    const char first = statement.getColumnDeclaredType(column)[0];
+    return first == 'I' || first == 'R' || first == 'T' ? first : '\0';
+  } catch (const SQLite::Exception&) {
+    return '\0';
+  }
+}
+
+bool fits(char declared, const SQLite::Column& column) {
+  if (declared == 'I') return column.isInteger();
+  if (declared == 'R') return column.isFloat() || column.isInteger();
+  return declared != 'T' || column.isText() || column.isBlob();
 }
 
 void copy_log_at_close(SQLite::Database& connection, bool copies) {

@@ -23,6 +23,12 @@ void run_steps(SQLite::Database& connection, std::int64_t from, const Migrations
 void bind(SQLite::Statement& statement, int index, const Value& value);
 [[nodiscard]] Row values_of(const SQLite::Statement& statement);
 
+// By its first letter; 0 of an expression, whose statement says by itself what it makes, and of what our tables lack.
+[[nodiscard]] char declared_type(const SQLite::Statement& statement, int column);
+// SQLite stores a type with each value, and in a file from elsewhere that need not be the column's. Our columns hold no
+// NULL but those that are read through an expression.
+[[nodiscard]] bool fits(char declared, const SQLite::Column& column);
+
 // A copy of all that the connection sees, whole and on the disk before it has its name. Replaces a file of that name.
 [[nodiscard]] Status copy_to(SQLite::Database& connection, const std::string& path);
 

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "store/file_place.hpp"
+#include "store/first_page.hpp"
 
 namespace trimtab {
 
@@ -90,6 +91,18 @@ Status check_header(const std::string& path, const Migrations& migrations) {
   return foreign_file(path, migrations, "the SQLite file belongs to another application");
 }
 
+// SQLite opens these without looking what they are, and would wait for a pipe's other end.
+Status check_beside(const std::string& path) {
+  for (const char* end : {"-wal", "-shm", "-journal"}) {
+    const std::string beside = named(path) + end;
+    struct stat status {};
+    if (lstat(beside.c_str(), &status) != 0 || S_ISREG(status.st_mode)) continue;
+    return unavailable(beside + " must be a regular file, as SQLite makes it beside a database, but it is a pipe, a " +
+                       "link or a device; nothing was changed. Look at who made it, and remove it");
+  }
+  return {};
+}
+
 // Together how long the kernel may take to close the files of a process that was killed: ten seconds.
 constexpr int kTries = 500;
 constexpr std::chrono::milliseconds kPause{20};
@@ -152,7 +165,7 @@ bool OpenFile::is_open(const std::string& path) {
 }
 
 Error foreign_file(const std::string& path, const Migrations& migrations, const std::string& found) {
-  if (identity_of(path + ".first-page")) {
+  if (has_first_page(path)) {
     return bad_input(path + " was a " + migrations.kind + ", and is damaged or another file now: " + found +
                      "; nothing was changed. Put a backup in its place");
   }
@@ -161,6 +174,8 @@ Error foreign_file(const std::string& path, const Migrations& migrations, const 
 
 Status check_place(const std::string& path, DatabaseMode mode, const Migrations& migrations) {
   const std::string what = std::string("the ") + migrations.kind;
+  if (path == ":memory:") return bad_input(what + " must be a file, and :memory: is none. Give a path");
+  TRIMTAB_TRY_STATUS(check_beside(path));
   struct stat status {};
   const bool exists = stat(path.c_str(), &status) == 0;
   if (!exists && mode != DatabaseMode::kCreate) {
@@ -171,8 +186,8 @@ Status check_place(const std::string& path, DatabaseMode mode, const Migrations&
   if (!S_ISREG(status.st_mode)) return foreign_file(path, migrations, "it is not a regular file");
   TRIMTAB_TRY_STATUS(check_existing(path, mode, what));
   if (status.st_size > 0) return check_header(path, migrations);
-  if (mode == DatabaseMode::kCreate || has_content(path + "-journal")) return {};
-  return foreign_file(path, migrations, "the file is empty");
+  if (has_content(path + "-journal") || (mode == DatabaseMode::kCreate && !has_first_page(path))) return {};
+  return foreign_file(path, migrations, "the file is empty (to begin with nothing, remove it)");
 }
 
 bool is_immutable(const std::string& path) {

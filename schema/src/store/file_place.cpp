@@ -22,6 +22,12 @@ bool is_empty(const std::string& path) {
   return stat(path.c_str(), &seen) == 0 && seen.st_size == 0;
 }
 
+std::string aside_of(const std::string& path) {
+  std::string aside = path + ".damaged";
+  for (int number = 2; identity_of(aside); ++number) aside = path + ".damaged-" + std::to_string(number);
+  return aside;
+}
+
 }  // namespace
 
 std::optional<FileIdentity> identity_of(const std::string& path) {
@@ -54,21 +60,33 @@ std::string rescued_of(const std::string& path) {
 Status take_rescued(const std::string& path) {
   const std::string rescued = rescued_of(path);
   if (!identity_of(rescued) || identity_of(path)) return {};
-  for (const char* beside : {"-wal", "-shm", "-journal"}) std::remove((path + beside).c_str());
+  for (const char* beside : {"-wal", "-shm", "-journal", "-confirmed"}) std::remove((path + beside).c_str());
   const std::string directory = std::filesystem::absolute(path).parent_path().string();
   if (std::rename(rescued.c_str(), path.c_str()) == 0 && reaches_disk(directory)) return {};
   return unavailable("cannot rename " + rescued + " to " + path + ": " + std::strerror(errno));
 }
 
 Status change_places(const std::string& path) {
-  std::string aside = path + ".damaged";
-  for (int number = 2; identity_of(aside); ++number) aside = path + ".damaged-" + std::to_string(number);
+  const std::string aside = aside_of(path);
   const std::string rescued = rescued_of(path);
   const bool moved = reaches_disk(rescued + ".tmp") && std::rename((rescued + ".tmp").c_str(), rescued.c_str()) == 0 &&
                      std::rename(path.c_str(), aside.c_str()) == 0;
   if (moved) return take_rescued(path);
   return unavailable(path + " is damaged, and what can be read of it cannot be brought to safety: " +
                      std::strerror(errno) + ". Check the disk and its free space, then try again");
+}
+
+Status keep_copies(const std::string& path) {
+  const std::string aside = aside_of(path);
+  std::error_code failure;
+  for (const char* end : {"", "-wal"}) {
+    if (!failure) std::filesystem::copy_file(path + end, aside + end, failure);
+    if (!failure && !reaches_disk(aside + end)) failure = {errno, std::generic_category()};
+  }
+  if (!failure) return {};
+  for (const char* end : {"", "-wal"}) std::remove((aside + end).c_str());
+  return unavailable("the log of " + path + " cannot be read whole, and no copy of both can be kept as " + aside +
+                     ": " + failure.message() + ". Check the disk and its free space, then try again");
 }
 
 }  // namespace trimtab

@@ -57,4 +57,7 @@ class FilePlace {
 // place in the same two steps.
 [[nodiscard]] Status change_places(const std::string& path);
 
+// The same names, for copies of a file and of its log: both stay. REQUIRES: nobody has it open.
+[[nodiscard]] Status keep_copies(const std::string& path);
+
 }  // namespace trimtab

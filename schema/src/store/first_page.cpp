@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "base/regular_file.hpp"
 #include "schema/hash64.hpp"
 #include "store/database_place.hpp"
 #include "store/page_bytes.hpp"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHash = 16;
+constexpr std::size_t kMostKept = 1 << 20;
 constexpr int kMostBits = 8;
 constexpr std::size_t kTreeHeader = 100;  // of the first page
 // What SQLite writes there with every change of the file: counters, its size and its free pages.
@@ -38,10 +40,6 @@ bool is_of_changes(std::size_t place) {
 
 std::string copy_of(const std::string& path) {
   return path + ".first-page";
-}
-
-void put_number(std::string& bytes, std::size_t place, std::uint32_t number) {
-  for (std::size_t i = 4; i-- > 0; number >>= 8) bytes[place + i] = static_cast<char>(number & 0xff);
 }
 
 // By number, from 1 on.
@@ -80,19 +78,10 @@ std::string encoded(const Pages& pages) {
   return text + hash64_hex(text);
 }
 
-// Of a plain file at this very place. Empty where it is anything else, such as somebody's link or pipe, or too large.
-std::string text_of_copy(const std::string& path) {
-  constexpr off_t kMost = 1 << 20;
-  const Descriptor file(::open(copy_of(path).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat found {};
-  if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > kMost) return "";
-  std::string text(static_cast<std::size_t>(found.st_size), '\0');
-  return ::read(file.get(), text.data(), text.size()) == found.st_size ? text : "";
-}
-
 // Empty where there is none that is whole.
 Pages kept_pages(const std::string& path) {
-  const std::string text = text_of_copy(path);
+  const auto kept = read_regular_file(copy_of(path), kMostKept, /*follows=*/false);
+  const std::string text = kept.ok() ? *kept : "";
   const std::size_t hash = text.size() - std::min(text.size(), kHash);
   const std::string all = text.substr(0, hash);
   Pages pages;
@@ -154,6 +143,14 @@ void keep_first_page(SQLite::Database& connection, const std::string& path) {
   const Descriptor copy(::open(copy_of(path).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   const std::string text = encoded(pages);
   [[maybe_unused]] const auto written = ::write(copy.get(), text.data(), text.size());  // what is not whole is none
+}
+
+bool has_first_page(const std::string& path) {
+  return !kept_pages(path).empty();
+}
+
+void remove_first_page(const std::string& path) {
+  ::unlink(copy_of(path).c_str());
 }
 
 bool mend_first_page(const std::string& path) {

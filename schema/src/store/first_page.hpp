@@ -14,6 +14,10 @@ namespace trimtab {
 // gives up its locks on it.
 void keep_first_page(SQLite::Database& connection, const std::string& path);
 
+// Whether a whole copy is there.
+[[nodiscard]] bool has_first_page(const std::string& path);
+void remove_first_page(const std::string& path);
+
 // Puts the copy in the place of pages that differ from it in a few bits, as a disk flips them: another file's differ
 // in many. True where it did. REQUIRES: the file could not be opened, and this process has it not open.
 [[nodiscard]] bool mend_first_page(const std::string& path);

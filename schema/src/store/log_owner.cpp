@@ -13,7 +13,9 @@
 #include <SQLiteCpp/Exception.h>
 
 #include "base/descriptor.hpp"
+#include "store/confirmed_log.hpp"
 #include "store/database_place.hpp"
+#include "store/log_checksum.hpp"
 #include "store/page_bytes.hpp"
 
 namespace trimtab {
@@ -32,27 +34,12 @@ Mark mark_in(std::string_view first_page) {
           number_at(first_page, kUserVersion)};
 }
 
-// Of everything in the log so far, each frame's on top of those before it.
-struct Checksum {
-  bool big_endian = false;
-  std::uint32_t first = 0;
-  std::uint32_t second = 0;
-
-  void add(std::string_view bytes) {
-    for (std::size_t place = 0; place + 8 <= bytes.size(); place += 8) {
-      first += word(bytes, place) + second;
-      second += word(bytes, place + 4) + first;
-    }
-  }
-  [[nodiscard]] bool is_at(std::string_view bytes, std::size_t place) const {
-    return number_at(bytes, place) == first && number_at(bytes, place + 4) == second;
-  }
-
- private:
-  [[nodiscard]] std::uint32_t word(std::string_view bytes, std::size_t place) const {
-    const std::uint32_t number = number_at(bytes, place);
-    return big_endian ? number : __builtin_bswap32(number);
-  }
+// What SQLite would read into the file, and no more.
+struct FoundLog {
+  bool is_there = false;
+  std::string salts = {};  // empty: it does not begin as a log does
+  std::uint32_t frames = 0;
+  std::vector<Mark> marks = {};  // of the first pages in it, in their order
 };
 
 bool read_some(std::ifstream& file, std::string& bytes) {
@@ -60,28 +47,30 @@ bool read_some(std::ifstream& file, std::string& bytes) {
   return file.gcount() == static_cast<std::streamsize>(bytes.size());
 }
 
-// Of the first pages in what was committed, in their order: what SQLite would read into the file, and no more.
-std::vector<Mark> marks_of_log(const std::string& path) {
+FoundLog find_log(const std::string& path) {
   std::ifstream log(path, std::ios::binary);
+  FoundLog found{log.is_open()};
   std::string head(kLogHead, '\0');
-  if (!read_some(log, head) || !is_log(head)) return {};
+  if (!read_some(log, head) || !is_log(head)) return found;
   const std::uint32_t page_size = number_at(head, 8);
-  Checksum sum{(number_at(head, 0) & 1U) != 0};
-  sum.add(std::string_view(head).substr(0, kFrameHead));
+  LogChecksum sum(head);
   if (!std::has_single_bit(page_size) || page_size < 512 || page_size > 65536 || !sum.is_at(head, kFrameHead))
-    return {};
-  std::vector<Mark> marks;
+    return found;
+  found.salts = head.substr(kLogSalts, kSalts);
   std::size_t committed = 0;
+  std::uint32_t frames = 0;
   for (std::string frame(kFrameHead + page_size, '\0'); read_some(log, frame);) {
     const std::string_view bytes = frame;
-    sum.add(bytes.substr(0, 8));
-    sum.add(bytes.substr(kFrameHead));
-    if (bytes.substr(8, 8) != std::string_view(head).substr(kLogSalts, 8) || !sum.is_at(bytes, 16)) break;
-    if (number_at(bytes, 0) == 1) marks.push_back(mark_in(bytes.substr(kFrameHead)));
-    if (number_at(bytes, 4) != 0) committed = marks.size();
+    sum.add_frame(bytes);
+    if (bytes.substr(8, kSalts) != found.salts || !sum.is_at(bytes, 16)) break;
+    ++frames;
+    if (number_at(bytes, 0) == 1) found.marks.push_back(mark_in(bytes.substr(kFrameHead)));
+    if (number_at(bytes, 4) == 0) continue;
+    committed = found.marks.size();
+    found.frames = frames;
   }
-  marks.resize(committed);
-  return marks;
+  found.marks.resize(committed);
+  return found;
 }
 
 // Who has it open in WAL mode holds a lock on these bytes. Drops this process's own locks on the file.
@@ -106,24 +95,41 @@ bool belongs(const Mark& file, const std::vector<Mark>& log) {
   return (before && same_tables) || std::ranges::find(log, file) != log.end();
 }
 
+// Of a log that was begun anew since, everything had been copied into the file, and so had it where no log is. One that
+// is there and cannot be read at all was copied only if the file counts as far as it did.
+std::string lost_of(const FoundLog& log, const ConfirmedLog& confirmed, const Mark& file) {
+  const bool counts_as_far = static_cast<std::int32_t>(file.changes - confirmed.changes) >= 0;
+  const bool is_begun_anew = !log.salts.empty() && log.salts != confirmed.salts;
+  if (!log.is_there || is_begun_anew || log.frames >= confirmed.frames) return "";
+  if (log.salts.empty() && counts_as_far) return "";
+  return "its log was cut or is damaged: of " + std::to_string(confirmed.frames) +
+         " pages in it that were confirmed it has " + std::to_string(log.frames) +
+         " that can be read, and what was stored after those is missing";
+}
+
 }  // namespace
 
-Status check_log(const std::string& path) {
-  const std::string log = path + "-wal";
-  if (OpenFile::is_open(path) || is_in_use(path)) return {};
-  const std::vector<Mark> marks = marks_of_log(log);
-  if (marks.empty()) return {};
+Result<std::string> check_log(const std::string& path) {
+  const std::string name = path + "-wal";
+  if (OpenFile::is_open(path) || is_in_use(path)) return std::string();
+  const auto confirmed = confirmed_log(path);  // before the log, which somebody may write from now on
+  const FoundLog log = find_log(name);
   std::ifstream file(path, std::ios::binary);
   std::string head(kFileHead, '\0');
-  if (!read_some(file, head)) {
-    return bad_input(path + " is gone, or was cut to nothing, beside its log " + log +
+  const bool has_file = read_some(file, head);
+  if (!has_file && !log.marks.empty()) {
+    return bad_input(path + " is gone, or was cut to nothing, beside its log " + name +
                      "; nothing was changed. Put the file back, or a backup after moving the log away. To begin with " +
                      "nothing, move the log away");
   }
-  if (belongs(mark_in(head), marks)) return {};
-  return bad_input(log + " is the log of another file than " + path + ", which was put in that one's place: what the " +
-                   "log holds would be read into it; nothing was changed. To go on with the file as it is, move the " +
-                   "log away. To go on with what was there before, put the other file back");
+  if (!log.marks.empty() && !belongs(mark_in(head), log.marks)) {
+    return bad_input(
+        name + " is the log of another file than " + path + ", which was put in that one's place: what " +
+        "the log holds would be read into it; nothing was changed. To go on with the file as it is, move " +
+        "the log away. To go on with what was there before, put the other file back");
+  }
+  if (!has_file || !confirmed || is_in_use(path)) return std::string();
+  return lost_of(log, *confirmed, mark_in(head));
 }
 
 void mark_log(SQLite::Database& connection) {

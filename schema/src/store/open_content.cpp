@@ -12,23 +12,6 @@
 
 namespace trimtab {
 
-namespace {
-
-sqlite3_file* file_of(SQLite::Database& connection, int which) {
-  sqlite3_file* file = nullptr;
-  const bool told = sqlite3_file_control(connection.getHandle(), "main", which, &file) == SQLITE_OK;
-  return told && file != nullptr && file->pMethods != nullptr ? file : nullptr;
-}
-
-// Zeros beyond the end. Nothing where it cannot be read.
-std::optional<std::string> bytes_at(sqlite3_file* file, std::int64_t place, std::size_t count) {
-  std::string bytes(count, '\0');
-  if (file == nullptr) return std::nullopt;
-  const int read = file->pMethods->xRead(file, bytes.data(), static_cast<int>(count), place);
-  if (read != SQLITE_OK && read != SQLITE_IOERR_SHORT_READ) return std::nullopt;
-  return bytes;
-}
-
 // What is shared of the log, in words of 32 bits as the processor has them.
 struct LogIndex {
   std::array<std::uint32_t, 33> words{};
@@ -46,6 +29,23 @@ struct LogIndex {
   [[nodiscard]] bool is_whole() const { return std::equal(words.begin(), words.begin() + 12, words.begin() + 12); }
 };
 
+namespace {
+
+sqlite3_file* file_of(SQLite::Database& connection, int which) {
+  sqlite3_file* file = nullptr;
+  const bool told = sqlite3_file_control(connection.getHandle(), "main", which, &file) == SQLITE_OK;
+  return told && file != nullptr && file->pMethods != nullptr ? file : nullptr;
+}
+
+// Zeros beyond the end. Nothing where it cannot be read.
+std::optional<std::string> bytes_at(sqlite3_file* file, std::int64_t place, std::size_t count) {
+  std::string bytes(count, '\0');
+  if (file == nullptr) return std::nullopt;
+  const int read = file->pMethods->xRead(file, bytes.data(), static_cast<int>(count), place);
+  if (read != SQLITE_OK && read != SQLITE_IOERR_SHORT_READ) return std::nullopt;
+  return bytes;
+}
+
 std::optional<LogIndex> index_of(sqlite3_file* file) {
   constexpr int kRegion = 32768;
   void volatile* shared = nullptr;
@@ -55,17 +55,6 @@ std::optional<LogIndex> index_of(sqlite3_file* file) {
   std::memcpy(index.words.data(), const_cast<const void*>(shared), sizeof index.words);
   if (!index.is_whole()) return std::nullopt;
   return index;
-}
-
-// That its first bytes and its last frame are those that were written.
-bool log_fits(sqlite3_file* log, const LogIndex& index) {
-  if (index.frames() == 0) return true;
-  const auto head = bytes_at(log, 0, kLogHead);
-  const auto frame =
-      bytes_at(log, kLogHead + (std::int64_t{index.frames()} - 1) * (kFrameHead + index.page_size()), kFrameHead);
-  if (!head || !frame) return true;  // who writes there next is told
-  return is_log(*head) && head->substr(kLogSalts, 8) == index.salts() && frame->substr(8, 8) == index.salts() &&
-         number_at(*frame, 16) == index.words[6] && number_at(*frame, 20) == index.words[7];
 }
 
 // What a copy of the log into the file may make of its header: never an older one.
@@ -83,7 +72,8 @@ OpenContent::State OpenContent::look(SQLite::Database& connection) {
   if (!header || file->pMethods->xFileSize(file, &size) != SQLITE_OK) return State::kKept;
   const auto index = index_of(file);  // after the file: what was copied is known before it is there
   if (!index) return State::kKept;
-  if (!log_fits(file_of(connection, SQLITE_FCNTL_JOURNAL_POINTER), *index)) return State::kLogChanged;
+  sqlite3_file* const log = file_of(connection, SQLITE_FCNTL_JOURNAL_POINTER);
+  if (index->frames() > 0 && !log_fits(log, *index, *header)) return State::kLogChanged;
   const std::string copying = index->salts() + std::to_string(index->to_be_copied());
   const bool is_same = *header == header_ && size >= size_;
   const bool was_copied = copying != copying_ || index->copied() < index->to_be_copied();
@@ -94,6 +84,28 @@ OpenContent::State OpenContent::look(SQLite::Database& connection) {
   size_ = size;
   copying_ = copying;
   return State::kKept;
+}
+
+// That its first bytes and its frames are those that were written. Who writes where it cannot be read is told.
+bool OpenContent::log_fits(sqlite3_file* file, const LogIndex& index, const std::string& header) {
+  const auto head = bytes_at(file, 0, kLogHead);
+  if (!head) return true;
+  if (!is_log(*head) || head->substr(kLogSalts, kSalts) != index.salts()) return false;
+  if (log_.salts != index.salts() || log_.frames > index.frames()) {
+    log_ = {index.salts(), 1, number_at(header, kChangeCounter)};
+    before_last_ = LogChecksum(*head);
+  }
+  const std::size_t size = kFrameHead + static_cast<std::size_t>(index.page_size());
+  for (;; ++log_.frames) {
+    const auto frame = bytes_at(file, static_cast<std::int64_t>(kLogHead + (log_.frames - 1) * size), size);
+    if (!frame) return true;
+    LogChecksum sum = before_last_;
+    sum.add_frame(*frame);
+    if (frame->compare(8, kSalts, log_.salts) != 0 || !sum.is_at(*frame, 16)) return false;
+    if (number_at(*frame, 0) == 1) log_.changes = number_at(*frame, kFrameHead + kChangeCounter);
+    if (log_.frames == index.frames()) return sum.is(index.words[6], index.words[7]);
+    before_last_ = sum;
+  }
 }
 
 bool OpenContent::begins_log(SQLite::Database& connection) {

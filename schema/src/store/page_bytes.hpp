@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace trimtab {
@@ -14,7 +15,8 @@ inline constexpr std::size_t kSchemaCookie = 40;
 inline constexpr std::size_t kUserVersion = 60;
 
 inline constexpr std::size_t kLogHead = 32;
-inline constexpr std::size_t kLogSalts = 16;
+inline constexpr std::size_t kLogSalts = 16;  // which tell one log from the next in the same file
+inline constexpr std::size_t kSalts = 8;
 inline constexpr std::size_t kFrameHead = 24;  // before each page of a log
 
 // Big-endian, as SQLite writes them.
@@ -22,6 +24,10 @@ inline constexpr std::size_t kFrameHead = 24;  // before each page of a log
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < size; ++i) number = number << 8 | static_cast<unsigned char>(bytes[place + i]);
   return number;
+}
+
+inline void put_number(std::string& bytes, std::size_t place, std::uint32_t number) {
+  for (std::size_t i = 4; i-- > 0; number >>= 8) bytes[place + i] = static_cast<char>(number & 0xff);
 }
 
 // Its last bit says how checksums are counted.

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
+#include <vector>
 
+#include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 #include "store/database_open.hpp"
 #include "store/row_checksum.hpp"
@@ -20,12 +23,6 @@ constexpr std::size_t kMostText = 1024;
 constexpr const char* kSetApart = "set_apart";
 constexpr const char* kTables =
     "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
-
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 std::vector<std::string> texts(SQLite::Database& connection, const std::string& sql, const std::string& argument = "") {
   SQLite::Statement statement(connection, sql);
@@ -55,10 +52,39 @@ std::string value_text(const Value& value) {
   return text == nullptr ? "NULL" : "'" + text->substr(0, kMostText) + "'";
 }
 
+void note(SQLite::Database& connection, const std::string& place, const std::string& reason, const std::string& row) {
+  SQLite::Statement insert(connection, "INSERT INTO set_apart (place, reason, row_text) VALUES (?, ?, ?)");
+  insert.bind(1, place);
+  insert.bind(2, valid_text(reason));
+  insert.bind(3, row);
+  insert.exec();
+}
+
 std::string row_text(const Row& row) {
   std::string text;
   for (const Value& value : row) text += (text.empty() ? "" : ", ") + value_text(value);
   return valid_text(text.substr(0, kMostText));
+}
+
+// Empty: its values can be read. A NULL where none may be is left to the check of the whole file.
+std::string why_unreadable(const SQLite::Statement& row, const CheckedTable& table) {
+  for (int i = 0; i < row.getColumnCount(); ++i) {
+    if (row.getColumn(i).isNull()) return "";
+    if (!fits(declared_type(row, i), row.getColumn(i))) return "a value is of another type than its column";
+  }
+  const Status readable = table.check(values_of(row));
+  return readable.ok() ? "" : readable.error().message;
+}
+
+// With why.
+std::vector<std::pair<Row, std::string>> unreadable_rows(SQLite::Database& connection, const CheckedTable& table) {
+  std::vector<std::pair<Row, std::string>> found;
+  SQLite::Statement rows(connection, "SELECT " + columns_of(table) + " FROM " + table.name);
+  while (rows.executeStep()) {
+    if (std::string why = why_unreadable(rows, table); !why.empty())
+      found.emplace_back(values_of(rows), std::move(why));
+  }
+  return found;
 }
 
 class TableCopy {
@@ -70,9 +96,8 @@ class TableCopy {
         checked_(checked_of(migrations, table_)),
         columns_(texts(to, "SELECT name FROM pragma_table_xinfo(?) ORDER BY cid", table_)),
         has_key_(!texts(to, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", table_).empty()),
-        insert_(to, "INSERT OR IGNORE INTO " + table_ + " (" + list(columns_) + ") VALUES (?" +
-                        repeated(", ?", columns_.size() - 1) + ")"),
-        note_(to, "INSERT INTO set_apart (place, reason, row_text) VALUES (?, ?, ?)") {}
+        insert_(to, "INSERT OR IGNORE INTO " + table_ + " (" + joined(columns_) + ") VALUES (" +
+                        joined(std::vector<std::string>(columns_.size(), "?")) + ")") {}
 
   // From the front as far as it goes, then from the back: a page that cannot be read hides none but its own rows.
   void run() {
@@ -85,17 +110,11 @@ class TableCopy {
   }
 
  private:
-  static std::string repeated(const std::string& text, std::size_t times) {
-    std::string all;
-    for (std::size_t i = 0; i < times; ++i) all += text;
-    return all;
-  }
-
   // What ended it before the last row.
   std::string read(bool backwards) {
     try {
       from_.exec(backwards ? "PRAGMA reverse_unordered_selects = ON" : "PRAGMA reverse_unordered_selects = OFF");
-      SQLite::Statement rows(from_, "SELECT " + list(columns_) + " FROM " + table_ + " NOT INDEXED");
+      SQLite::Statement rows(from_, "SELECT " + joined(columns_) + " FROM " + table_ + " NOT INDEXED");
       while (rows.executeStep()) take(values_of(rows));
       return "";
     } catch (const SQLite::Exception& failure) {
@@ -131,11 +150,7 @@ class TableCopy {
   void note(const std::string& row, const std::string& reason) {
     if (!row.empty() && std::ranges::find(noted_, row) != noted_.end()) return;
     noted_.push_back(row);
-    note_.bind(1, table_);
-    note_.bind(2, valid_text(reason));
-    note_.bind(3, row);
-    note_.exec();
-    note_.reset();
+    trimtab::note(to_, table_, reason, row);
   }
 
  public:
@@ -152,7 +167,6 @@ class TableCopy {
   std::vector<std::string> columns_;
   bool has_key_;
   SQLite::Statement insert_;
-  SQLite::Statement note_;
   std::vector<std::string> noted_;
 };
 
@@ -207,12 +221,31 @@ void salvage(SQLite::Database& from, SQLite::Database& to, const Migrations& mig
   } catch (const TableCopy::Unwritable& unwritable) {
     throw unwritable.failure;
   }
-  SQLite::Statement note(to, "INSERT INTO set_apart (place, reason, row_text) VALUES ('', ?, '')");
-  note.bind(1, damage);
-  note.exec();
   copy_sequences(from, to);
-  for (const std::string& statement : migrations.after_salvage) to.exec(statement);
+  note_damage(to, migrations, damage);
   writing.commit();
+}
+
+void note_damage(SQLite::Database& connection, const Migrations& migrations, const std::string& damage) {
+  note(connection, "", damage, "");
+  for (const std::string& statement : migrations.after_salvage) connection.exec(statement);
+}
+
+void set_apart_unreadable(SQLite::Database& connection, const Migrations& migrations) {
+  std::size_t count = 0;
+  for (const CheckedTable& table : migrations.checked) {
+    if (!table.check) continue;
+    for (const auto& [row, reason] : unreadable_rows(connection, table)) {
+      note(connection, table.name, reason, row_text(row));
+      SQLite::Statement removal(connection, "DELETE FROM " + table.name + " WHERE (" + columns_of(table) + ") IS (" +
+                                                joined(std::vector<std::string>(row.size(), "?")) + ")");
+      for (std::size_t i = 0; i < row.size(); ++i) bind(removal, static_cast<int>(i) + 1, row[i]);
+      removal.exec();
+      ++count;
+    }
+  }
+  if (count == 0) return;
+  note_damage(connection, migrations, "rows of the older version that meant nothing: " + std::to_string(count));
 }
 
 std::uint64_t count_set_apart(SQLite::Database& connection) {

@@ -17,6 +17,13 @@ namespace trimtab {
 // that cannot are noted in its table set_apart, as is the damage itself. REQUIRES: `from` is of that version.
 void salvage(SQLite::Database& from, SQLite::Database& to, const Migrations& migrations, const std::string& damage);
 
+// Notes damage of which nothing is left to be brought elsewhere, and what that asks for. REQUIRES: a transaction is
+// open.
+void note_damage(SQLite::Database& connection, const Migrations& migrations, const std::string& damage);
+
+// Sets apart the rows that CheckedTable::check refuses. REQUIRES: a transaction is open, or nobody else reads it.
+void set_apart_unreadable(SQLite::Database& connection, const Migrations& migrations);
+
 // How many rows, and parts of tables, stand in set_apart.
 [[nodiscard]] std::uint64_t count_set_apart(SQLite::Database& connection);
 

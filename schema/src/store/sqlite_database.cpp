@@ -14,6 +14,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "documents/json_document.hpp"
+#include "store/confirmed_log.hpp"
 #include "store/content_check.hpp"
 #include "store/database_backend.hpp"
 #include "store/database_open.hpp"
@@ -68,24 +69,6 @@ Error sqlite_failure(const SQLite::Exception& failure, const std::string& what, 
   }
 }
 
-// By its first letter; 0 of an expression, whose statement says by itself what it makes, and of what our tables lack.
-char declared_type(const SQLite::Statement& statement, int column) {
-  try {
-    const char first = statement.getColumnDeclaredType(column)[0];
-    return first == 'I' || first == 'R' || first == 'T' ? first : '\0';
-  } catch (const SQLite::Exception&) {
-    return '\0';
-  }
-}
-
-// SQLite stores a type with each value, and in a file from elsewhere that need not be the column's. Our columns hold no
-// NULL but those that are read through an expression.
-bool fits(char declared, const SQLite::Column& column) {
-  if (declared == 'I') return column.isInteger();
-  if (declared == 'R') return column.isFloat() || column.isInteger();
-  return declared != 'T' || column.isText() || column.isBlob();
-}
-
 struct Prepared {
   Prepared(SQLite::Database& connection, const std::string& sql) : statement(connection, sql) {
     for (int i = 0; i < statement.getColumnCount(); ++i) declared.push_back(declared_type(statement, i));
@@ -129,8 +112,8 @@ class SqliteDatabase : public DatabaseBackend {
 
   // Brings the file to the newest version where the mode allows.
   Status prepare();
-  // Where something of it cannot be read, that is set apart.
-  Status check_content();
+  // Where something of it cannot be read, that is set apart. `lost`: what of its log cannot.
+  Status check_content(const std::string& lost);
 
   Result<Rows> change(const std::string& sql, const Row& arguments) override;
   Status change_each(const std::string& sql, const Rows& arguments) override;
@@ -149,7 +132,7 @@ class SqliteDatabase : public DatabaseBackend {
     health.set_apart = set_apart_;
     health.is_checking = check_ && !check_->done();
     health.checked_rows = check_ ? check_->rows() : 0;
-    health.unreadable = std::max<std::uint64_t>(unreadable_.size(), is_suspect() ? 1 : 0);
+    health.unreadable = std::max<std::uint64_t>(unreadable_.size(), found_damage_ ? 1 : 0);
     return health;
   }
   Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
@@ -165,13 +148,15 @@ class SqliteDatabase : public DatabaseBackend {
   [[nodiscard]] Status refuse_changed();
   Status write_back();
   void begin_log();
+  // Nothing is confirmed but what its log holds by now, and a start can tell that it does.
+  Status confirm();
   Status open_again();
   Status bring_to_safety(const std::string& damage);
-  [[nodiscard]] Error failed(const SQLite::Exception& failure) const;
+  [[nodiscard]] Error failed(const SQLite::Exception& failure);
   // Who opens it next checks it whole.
   [[nodiscard]] std::string suspect() const { return path_ + ".suspect"; }
   [[nodiscard]] bool is_suspect() const { return identity_of(suspect()).has_value(); }
-  void make_suspect() const;
+  void make_suspect();
   [[nodiscard]] bool checks_all() const;
   Status forbid_others();
   Result<Rows> run(const std::string& sql, const Row& arguments);
@@ -191,6 +176,7 @@ class SqliteDatabase : public DatabaseBackend {
   SQLite::Database connection_;
   FilePlace place_;
   OpenContent content_;
+  std::optional<ConfirmedFile> confirmed_;
   bool opened_ = false;
   bool has_begun_log_ = false;
   bool in_memory_ = false;  // SQLite keeps files where no path names them (its VFS memdb)
@@ -199,6 +185,7 @@ class SqliteDatabase : public DatabaseBackend {
   std::uint64_t set_apart_ = 0;
   static constexpr std::size_t kMostUnreadable = 100'000;
   std::set<std::int64_t> unreadable_;  // checksums of what was read and is damaged: a row that is read again is one
+  bool found_damage_ = false;
   std::optional<ContentCheck> check_;  // of what was not checked when it was opened
   std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
@@ -222,6 +209,7 @@ Status SqliteDatabase::prepare() {
 
 void SqliteDatabase::let_go() {
   statements_.clear();
+  confirmed_.reset();
   if (place_.is_set() && place_.look() == FilePlace::State::kReplaced) place_.take_log_away();
   try {
     copy_log_at_close(connection_, false);
@@ -235,20 +223,32 @@ Result<Rows> SqliteDatabase::change(const std::string& sql, const Row& arguments
     TRIMTAB_TRY_STATUS(keep_in_place());
     begin_log();
   }
-  return run(sql, arguments);
+  auto changed = run(sql, arguments);
+  if (changed.ok() && !in_transaction_) TRIMTAB_TRY_STATUS(confirm());
+  return changed;
 }
 
-// The path is looked at before the change, where it can still be brought back, and right before the commit, so that
-// nothing is confirmed which is not there.
+// The path is looked at before the change, where it can still be brought back, and right before the commit, where the
+// change can be taken back. What it has left in the log is looked at before it is confirmed.
 Status SqliteDatabase::transaction(const std::function<Status()>& body) {
   TRIMTAB_TRY_STATUS(keep_in_place());
   begin_log();
-  return run_inside("BEGIN IMMEDIATE", [&]() -> Status {
+  const Status changed = run_inside("BEGIN IMMEDIATE", [&]() -> Status {
     TRIMTAB_TRY_STATUS(body());
     if (is_in_place()) return {};
     return unavailable(kind_ + " " + path_ + ": the file was removed or replaced meanwhile; nothing of this change " +
                        "was stored");
   });
+  return changed.ok() ? confirm() : changed;
+}
+
+Status SqliteDatabase::confirm() {
+  if (in_memory_) return {};
+  if (content_.look(connection_) != OpenContent::State::kKept) TRIMTAB_TRY_STATUS(refuse_changed());
+  if (migrations_.checked.empty()) return {};  // where something is missing it could not be noted
+  if (!confirmed_ || !confirmed_->is_open()) confirmed_.emplace(path_, /*creates=*/true);
+  if (content_.log().frames > 0) confirmed_->write(content_.log());
+  return {};
 }
 
 Status SqliteDatabase::keep_in_place() {
@@ -326,9 +326,9 @@ Status SqliteDatabase::write_back() {
   return open_again();
 }
 
-Status SqliteDatabase::check_content() {
+Status SqliteDatabase::check_content(const std::string& lost) {
   if (migrations_.checked.empty()) return {};
-  if (!checks_all()) {
+  if (lost.empty() && !checks_all()) {
     try {
       set_apart_ = count_set_apart(connection_);
       if (mode_ != DatabaseMode::kReadOnly) {
@@ -344,7 +344,13 @@ Status SqliteDatabase::check_content() {
   if (!damage.empty()) TRIMTAB_TRY_STATUS(bring_to_safety(damage));
   if (mode_ != DatabaseMode::kReadOnly && !in_memory_) keep_first_page(connection_, path_);
   if (mode_ != DatabaseMode::kReadOnly && is_suspect()) std::remove(suspect().c_str());
-  set_apart_ = count_set_apart(connection_);
+  const bool notes = !lost.empty() && mode_ != DatabaseMode::kReadOnly;
+  const auto note = [&]() -> Status {
+    note_damage(connection_, migrations_, lost);
+    return {};
+  };
+  if (notes) TRIMTAB_TRY_STATUS(transaction(note));
+  set_apart_ = count_set_apart(connection_) + (lost.empty() || notes ? 0 : 1);
   return {};
 }
 
@@ -361,12 +367,14 @@ bool SqliteDatabase::checks_all() const {
   return is_suspect() || bytes_on_disk(path_).value_or(0) <= migrations_.checked_up_to;
 }
 
-void SqliteDatabase::make_suspect() const {
+void SqliteDatabase::make_suspect() {
   const bool is_limited = migrations_.checked_up_to < std::numeric_limits<Bytes>::max();
-  if (is_limited && !in_memory_) std::ofstream(suspect(), std::ios::app);
+  if (!is_limited || in_memory_) return;
+  found_damage_ = true;
+  std::ofstream(suspect(), std::ios::app);
 }
 
-Error SqliteDatabase::failed(const SQLite::Exception& failure) const {
+Error SqliteDatabase::failed(const SQLite::Exception& failure) {
   if ((failure.getErrorCode() & 0xff) == SQLITE_CORRUPT) make_suspect();
   return sqlite_failure(failure, kind_, path_);
 }
@@ -510,6 +518,14 @@ Status SqliteDatabase::run_inside(const char* begin, const std::function<Status(
   return status;
 }
 
+// What tells of a file or a log that is not there any more tells nothing of those that will be made. Of a log that
+// cannot be read whole a copy is kept, with its file.
+Status make_ready(const std::string& path, bool keeps_copies) {
+  if (!identity_of(path)) remove_first_page(path);
+  if (!identity_of(path + "-wal")) forget_confirmed(path);
+  return keeps_copies ? keep_copies(path) : Status();
+}
+
 Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, DatabaseMode mode,
                                                   const Migrations& migrations, bool exclusive) {
   if (mode != DatabaseMode::kReadOnly) TRIMTAB_TRY_STATUS(take_rescued(path));
@@ -518,11 +534,13 @@ Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, Datab
   if (exclusive) {
     TRIMTAB_TRY(lock, OwnerLock::acquire(path));
   }
-  TRIMTAB_TRY_STATUS(check_log(path));
+  TRIMTAB_TRY(std::string lost, check_log(path));
+  if (migrations.checked.empty()) lost.clear();  // nothing of it is set apart
+  if (mode != DatabaseMode::kReadOnly) TRIMTAB_TRY_STATUS(make_ready(path, !lost.empty()));
   try {
     auto database = std::make_unique<SqliteDatabase>(path, migrations, std::move(lock), mode);
     TRIMTAB_TRY_STATUS(database->prepare());
-    TRIMTAB_TRY_STATUS(database->check_content());
+    TRIMTAB_TRY_STATUS(database->check_content(lost));
     return std::unique_ptr<DatabaseBackend>(std::move(database));
   } catch (const SQLite::Exception& failure) {
     return sqlite_failure(failure, migrations.kind, path);

@@ -15,7 +15,7 @@ void StorageWatch::tell(const Seen& before, const DatabaseHealth& now) const {
   if (now.set_apart > last.set_apart) {
     say_(false, now.name + " was damaged: what could be read is kept, and " + std::to_string(now.set_apart) +
                     " rows or pages that could not are noted in its table set_apart. The file as it was is " +
-                    now.name + ".damaged");
+                    now.name + ".damaged, or of an older version beside it as .backup");
   }
   if (now.unreadable > 0 && last.unreadable == 0) {
     say_(false, now.name +

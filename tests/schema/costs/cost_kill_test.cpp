@@ -66,7 +66,8 @@ TEST_CASE("every batch that was acknowledged before a kill -9 is there afterward
     if (acknowledged == 0) latest_ns *= 2;  // a busy or instrumented program has not come to its first batch
     // A server ends what the killed process began by itself; it is waited for, so that nothing changes while we look.
     if (place.backend() == Backend::kPostgres) (void)PostgresServer::shared()->end_connections();
-    const CostDatabase database = CostDatabase::open(name, OpenMode::kCreate).value();
+    CostDatabase database = CostDatabase::open(name, OpenMode::kCreate).value();
+    REQUIRE(database.look_after().set_apart == 0);
     const auto cost = find_cost(database, fingerprint, forward_key("a"));
     stored = cost ? cost->statistics.count() : 0;
     // One batch may be stored whose acknowledgement the kill has cut off.

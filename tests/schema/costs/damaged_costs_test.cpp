@@ -247,3 +247,63 @@ TEST_CASE("a cost database of the version before gets checksums, and its values 
   CHECK_FALSE(database.add_batch({"o", 2}, fingerprint, "training", {cost}).value());
   CHECK(find_cost(database, hash(fingerprint), cost.key)->statistics.count() == 2 * 130);
 }
+
+TEST_CASE("rows that mean nothing are set apart where a cost database without checksums is upgraded or read") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  Migrations before = cost_tables::migrations();
+  before.steps.resize(4);
+  before.checked.clear();
+  const Cost cost = forward_cost("attention", {3, 5});
+  const std::string statistics = cost.statistics.encode();
+  const std::string here = hash(sample_fingerprint());
+  const std::string there = hash(sample_fingerprint("y"));
+  const auto write = [&] {
+    remove_all(path);
+    Database old = Database::open(path, DatabaseMode::kCreate, before).value();
+    const auto run = [&](const std::string& sql, const Row& arguments) { REQUIRE(old.execute(sql, arguments).ok()); };
+    run("INSERT INTO fingerprints (hash, json) VALUES (?, ?)", {here, to_json(sample_fingerprint())});
+    run("INSERT INTO fingerprints (hash, json) VALUES (?, ?)", {there, std::string("{no json")});
+    run("INSERT INTO origins (id, name, folded) VALUES (1, 'o', 1)", {});
+    const std::string key =
+        "INSERT INTO cost_keys (id, kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, "
+        "algorithm, protocol, channels, kernel_class) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '', 0, '')";
+    const auto key_row = [&](std::int64_t id, const std::string& kind) {
+      return Row{id,
+                 kind,
+                 cost.key.subject,
+                 cost.key.dtype,
+                 std::int64_t{cost.key.samples},
+                 std::int64_t{cost.key.tp},
+                 cost.key.sharding};
+    };
+    run(key, key_row(1, std::string(to_string(cost.key.kind))));
+    run(key, key_row(2, "operator_forwarx"));
+    const std::string folded = "INSERT INTO costs (fingerprint, cost_key, source, origin, statistics) VALUES (?, ?, ";
+    run(folded + "'training', 1, ?)", {here, std::int64_t{1}, statistics});
+    run(folded + "'training', 1, ?)", {there, std::int64_t{1}, "x" + statistics});
+    const std::string batch = "INSERT INTO batches (origin, number, fingerprint, source, costs) VALUES (1, ?, ?, ";
+    run(batch + "'training', ?)", {std::int64_t{2}, here, "1 " + statistics + "\n"});
+    run(batch + "'training', ?)", {std::int64_t{3}, here, "1 " + statistics + "x\n"});
+    run(batch + "'', '')", {std::int64_t{4}, std::monostate{}});
+  };
+  write();
+  {
+    CostDatabase reader = open_costs(path, OpenMode::kReadOnly);
+    CHECK(set_apart(reader) == 5);  // with what is said of all
+    CHECK(find_cost(reader, here, cost.key)->statistics.count() == 4);
+  }
+  CostDatabase database = open_costs(path, OpenMode::kReadWrite);
+  CHECK(set_apart(database) == 5);
+  CHECK(find_cost(database, here, cost.key)->statistics.count() == 4);
+  CHECK(database.costs(there).value().empty());
+  CHECK_FALSE(fs::exists(path + ".damaged"));
+  CHECK(fs::exists(path + ".v4.backup"));
+  const Database raw = Database::open(path, DatabaseMode::kReadOnly, cost_tables::migrations()).value();
+  std::string places;
+  const Rows noted = raw.query("SELECT place FROM set_apart ORDER BY rowid").value();
+  for (const Row& row : noted) places += as_text(row[0]) + " ";
+  CHECK(places == "fingerprints batches cost_keys costs  ");
+  CHECK(database.add_batch({"o", 5}, sample_fingerprint("y"), "training", {cost}).value());
+  CHECK(database.fingerprints().value().size() == 2);
+}

@@ -70,6 +70,12 @@ void pack_into(const std::string& path, const std::string& to) {
   sqlite3_close(from);
 }
 
+void overwrite_end(const std::string& path, std::size_t count) {
+  std::string bytes = bytes_of(path);
+  bytes.replace(bytes.size() - count, count, count, 'x');
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+}
+
 }  // namespace
 
 TEST_CASE("a log that is cut or overwritten while its database is open ends what is confirmed") {
@@ -79,6 +85,10 @@ TEST_CASE("a log that is cut or overwritten while its database is open ends what
   const std::vector<std::function<void()>> attacks = {
       [&] { fs::resize_file(log, 0); },
       [&] { fs::resize_file(log, 32 + 24 + 4096); },  // its first frame stays
+      [&] { fs::resize_file(log, fs::file_size(log) - 1); },
+      [&] { fs::resize_file(log, fs::file_size(log) - 4096); },  // what says which page the last one is stays
+      [&] { overwrite_end(log, 4096); },
+      [&] { overwrite_end(log, 1); },
       [&] { std::fstream(log, std::ios::in | std::ios::out | std::ios::binary) << std::string(32, 'x'); },
   };
   for (const auto& attack : attacks) {
@@ -248,6 +258,44 @@ TEST_CASE("an upgrade that is killed goes on, and its log is its file's") {
     REQUIRE(again.ok());
     CHECK(again->query("SELECT name, more FROM things").value().size() == 1);
   }
+}
+
+TEST_CASE("a log that is cut while a change is made ends the change, and nothing of it is stored") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string log = path + "-wal";
+  {
+    Database database = create(path);
+    REQUIRE(add(database, "a").ok());
+    REQUIRE(add(database, "b").ok());
+    const Status stored = database.transaction([&]() -> Status {
+      fs::resize_file(log, fs::file_size(log) - 10);
+      return database.execute("INSERT INTO things (name) VALUES ('c')");
+    });
+    REQUIRE_FALSE(stored.ok());
+    CHECK_FALSE(add(database, "d").ok());
+  }
+  CHECK(names_in(path) == "a");
+}
+
+TEST_CASE("a database that was cut to nothing after a stop is not begun anew, and one that was removed is") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  const auto attempt = [&] {
+    const auto opened = CostDatabase::open(path, OpenMode::kCreate);
+    return opened.ok() ? "" : opened.error().message;
+  };
+  { (void)open_costs(path); }
+  fs::resize_file(path, 0);
+  CHECK_THAT(attempt(), Catch::StartsWith(path + " was a cost database") &&
+                            Catch::Contains("the file is empty (to begin with nothing, remove it)"));
+  CHECK(fs::file_size(path) == 0);
+  fs::remove(path);
+  CHECK(attempt().empty());
+  // What tells of the removed one must not speak against one whose creation is cut off.
+  fs::resize_file(path, 0);
+  write_bytes(path + ".first-page", "half");
+  CHECK(attempt().empty());
 }
 
 TEST_CASE("a database whose first page is garbage is called damaged, and not another program's") {

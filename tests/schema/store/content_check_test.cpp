@@ -142,3 +142,20 @@ TEST_CASE("a file that cannot be read on ends the check, and one that is locked 
   check.step(reader, clock, std::chrono::milliseconds(4));
   CHECK(check.done() == damaged);
 }
+
+TEST_CASE("a file that somebody wants checked is not called damaged by who only reads it", "[content_check]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("asked.db");
+  for (const Bytes limit : {Bytes{0}, Bytes{1} << 30}) {
+    { (void)Database::open(path, DatabaseMode::kCreate, migrations(limit)).value(); }
+    write_bytes(path + ".suspect", "");
+    {
+      Database reader = Database::open(path, DatabaseMode::kReadOnly, migrations(limit)).value();
+      CHECK(reader.look_after().unreadable == 0);
+      CHECK(reader.look_after().set_apart == 0);
+    }
+    CHECK(std::filesystem::exists(path + ".suspect"));  // for who can set apart
+    { CHECK(Database::open(path, DatabaseMode::kReadWrite, migrations(limit)).value().look_after().unreadable == 0); }
+    CHECK_FALSE(std::filesystem::exists(path + ".suspect"));
+  }
+}
