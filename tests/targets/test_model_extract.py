@@ -133,6 +133,20 @@ class FromModule(unittest.TestCase):
         self.assertEqual([op["kind"] for op in found["operators"]], ["embedding", "sequential", "sequential", "head"])
         self.assertEqual([op["layer"] for op in found["operators"]], [0, 0, 1, 1])
 
+    def test_how_layers_are_launched_is_said_where_all_are_alike(self):
+        def make_graphed_callables(forward):  # As PyTorch's leaves a module.
+            def graphed(*inputs):
+                return forward(*inputs)
+            return graphed
+
+        layers, example = gpt_module.plain_sequence()
+        said = []
+        for module in (None, *layers):
+            if module is not None:
+                module.forward = make_graphed_callables(module.forward)
+            said.append(module_model.document(layers, example, name="plain", global_batch=8)["launched_as"])
+        self.assertEqual(said, ["kernels"] * len(layers) + ["graph"])
+
     def test_what_is_wrong_is_said(self):
         given, example = gpt_module.small()
         with self.assertRaisesRegex(module_model.BadModel, "first dimension must be 1"):

@@ -20,6 +20,8 @@ import json
 import os
 import sys
 
+from .two_clocks import launched_as
+
 DTYPES = {"torch.float32": "float32", "torch.float16": "float16", "torch.bfloat16": "bfloat16"}
 
 
@@ -177,8 +179,10 @@ def document(given, example, *, name, global_batch):
             "shardings": ["default"], "tensor_all_reduces": 0})
         inputs = output
     dtype = DTYPES[dtypes.pop()]
+    ways = {launched_as(layer.module) for layer in layers}
     return {
         "schema": "trimtab.model/1", "name": name, "global_batch": global_batch, "dtype": dtype,
+        "launched_as": (ways.pop() if len(ways) == 1 else "") or "kernels",
         "operators": operators, "tied_parameters": tied_parameters(layers),
         "gradient_bytes_per_parameter_byte": 1.0, "optimizer_bytes_per_parameter_byte": 2.0,
     }

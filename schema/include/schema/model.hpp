@@ -85,6 +85,9 @@ struct GalvatronFacts {
 // the reference trainer does.
 enum class RecomputeUnit : std::uint8_t { kLayer, kOperator };
 
+// How a program launches an operator's pass: kernel by kernel, as a region of torch.compile, or as a CUDA graph.
+enum class LaunchedAs : std::uint8_t { kKernels, kCompiled, kGraph };
+
 struct Model {
   std::string name;
   std::int32_t global_batch = 1;
@@ -100,6 +103,7 @@ struct Model {
   // A stage frees what it has sent to the next one (Megatron-LM's deallocate_pipeline_outputs); else it keeps the
   // output of an operator that is not recomputed until the gradient comes back.
   bool frees_sent_outputs = false;
+  LaunchedAs launched_as = LaunchedAs::kKernels;
   std::optional<AcesoFacts> aceso;
   std::optional<GalvatronFacts> galvatron;
 };

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kSchema = "trimtab.model/1";
 constexpr std::string_view kRecomputeUnits[] = {"layer", "operator"};
+constexpr std::string_view kLaunchWays[] = {"kernels", "compiled", "graph"};
 constexpr std::string_view kGalvatronFamilies[] = {"bert", "t5", "vit", "swin", "gpt"};
 constexpr IntegerLimits kIndex{0, kNonNegative32.high, "the index of an operator"};
 
@@ -102,6 +103,7 @@ void members(M& m, Of<Model> auto& model) {
     m.word("recompute_unit", model.recompute_unit, kRecomputeUnits);
   }
   m.unless(false, "frees_sent_outputs", model.frees_sent_outputs);
+  if (M::kReads || model.launched_as != LaunchedAs::kKernels) m.word("launched_as", model.launched_as, kLaunchWays);
   m.always("aceso", model.aceso);
   m.always("galvatron", model.galvatron);
   if constexpr (M::kReads) check_count(m.in.at("operators"), kMostOperators, "operators");

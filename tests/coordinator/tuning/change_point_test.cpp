@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -201,11 +202,12 @@ TEST_CASE("what lasts fifteen steps is no change, and what stays is one after tw
 
 namespace {
 
-// A machine on which something else runs a fifth of the time, for eight seconds in the mean, and makes steps `size`
-// longer; they wander, too, and some are hit by anything. From `at_s` on, less than 0: never, all are `size` longer.
+// A machine on which something else runs a fifth of the time, for `busy_s` in the mean, and makes steps `size` longer;
+// they wander, too, and some are hit by anything. From `at_s` on, less than 0: never, all are `size` longer.
 struct BusyMachine {
   double step_ms = 1000;
   double size = 0.25;
+  double busy_s = 8;
   double at_s = -1;
   double seconds = 1500;
 };
@@ -224,9 +226,9 @@ Told watched(const BusyMachine& machine, std::uint64_t seed) {
   double now_s = 0;
   double wander = 0;
   bool busy = false;
-  double until_s = drawn(32);
+  double until_s = drawn(4 * machine.busy_s);
   for (std::int64_t step = 1; now_s < machine.seconds; ++step) {
-    for (; until_s <= now_s; until_s += drawn(busy ? 8 : 32)) busy = !busy;
+    for (; until_s <= now_s; until_s += drawn(busy ? machine.busy_s : 4 * machine.busy_s)) busy = !busy;
     const double kept = std::exp(-1.0 / 30);
     wander = kept * wander + 0.01 * std::sqrt(1 - kept * kept) * random.normal();
     double ms = machine.step_ms * std::exp(wander + 0.02 * random.normal());
@@ -245,8 +247,18 @@ Told watched(const BusyMachine& machine, std::uint64_t seed) {
 TEST_CASE("other work that comes and goes is no change, and a change as large that stays is one, seeds 1 to 100",
           "[drift]") {
   BusyMachine machine;
-  machine.step_ms = GENERATE(100, 1000, 3000);
-  machine.size = GENERATE(0.15, 0.25, 0.5);
+  const auto [step_ms, size, busy_s] = GENERATE(table<double, double, double>({{100, 0.15, 15},
+                                                                               {100, 0.5, 15},
+                                                                               {100, 0.25, 8},
+                                                                               {1000, 0.15, 8},
+                                                                               {1000, 0.25, 15},
+                                                                               {1000, 0.5, 8},
+                                                                               {3000, 0.15, 15},
+                                                                               {3000, 0.25, 8},
+                                                                               {3000, 0.5, 8}}));
+  machine.step_ms = step_ms;
+  machine.size = size;
+  machine.busy_s = busy_s;
   int alarms = 0;
   int missed = 0;
   double slowest_s = 0;
@@ -259,11 +271,50 @@ TEST_CASE("other work that comes and goes is no change, and a change as large th
     missed += told ? 0 : 1;
     if (told) slowest_s = std::max(slowest_s, at_s - 600);
   }
-  INFO("steps of " << machine.step_ms << " ms, " << 100 * machine.size << " %: " << alarms << " false alarms, "
-                   << missed << " missed, told after " << slowest_s << " s at most");
+  INFO("steps of " << machine.step_ms << " ms, " << 100 * machine.size << " %, other work of " << busy_s << " s: "
+                   << alarms << " false alarms, " << missed << " missed, told after " << slowest_s << " s at most");
   CHECK(alarms < 2);
   CHECK(missed < 5);
   CHECK(slowest_s < 400);
+}
+
+namespace {
+
+// Steps of 1 s, of which other work makes those that are `slow` longer by 30 %. In how many seconds it is told that all
+// are so after step `at`; 0 = something was told before.
+double delay_s(int at, const std::function<bool(int)>& slow) {
+  ChangePointRules rules;
+  rules.least_lasting_ms = 60'000;
+  ChangePoint one(rules);
+  for (int step = 1; step <= at + 600; ++step) {
+    if (one.add(step, (step > at || slow(step) ? 1300 : 1000) + step % 7)) return std::max(0, step - at) * 1.3;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a change is told after a minute of a calm job, later in a young or a busy one, and in five minutes always",
+          "[drift]") {
+  const auto never = [](int) { return false; };
+  const double calm = delay_s(900, never);
+  CHECK((calm >= 60 && calm <= 80));
+  const double young = delay_s(90, never);
+  CHECK((young > 2 * calm && young < 200));
+  // The longer stretches were that have passed, the longer one more may be.
+  const auto busy = [](int stretch) { return [stretch](int step) { return step > 100 && step % 100 < stretch; }; };
+  const double briefly = delay_s(895, busy(15));
+  const double longer = delay_s(895, busy(40));
+  CHECK((briefly > calm && longer > briefly && longer <= 310));
+  CHECK(delay_s(895, [](int step) { return step > 100 && step % 300 < 200; }) <= 310);
+}
+
+TEST_CASE("a first stretch that is long for other work is waited for, since a young job has seen none", "[drift]") {
+  const auto slow_for = [](int seconds) {
+    return delay_s(5000, [=](int step) { return step > 100 && step <= 100 + seconds; });
+  };
+  CHECK(slow_for(80) > 0);
+  CHECK(slow_for(200) == 0);
 }
 
 TEST_CASE("a level that was learnt while something else ran is learnt again, and told as no change", "[drift]") {

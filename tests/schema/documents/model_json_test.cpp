@@ -37,6 +37,7 @@ TEST_CASE("every field of a model is read") {
   CHECK_FALSE(op.output_saved);
   CHECK(model.recompute_unit == RecomputeUnit::kOperator);
   CHECK(model.frees_sent_outputs);
+  CHECK(model.launched_as == LaunchedAs::kGraph);
   CHECK(model.tied_parameters.at(0).copied);
   CHECK(model.tied_parameters.at(0).operators == std::vector<std::int32_t>{0, 1});
   REQUIRE(model.aceso);
@@ -65,6 +66,7 @@ TEST_CASE("a model without the newer fields has layers recomputed at once, and k
           .value();
   CHECK(model.recompute_unit == RecomputeUnit::kLayer);
   CHECK_FALSE(model.frees_sent_outputs);
+  CHECK(model.launched_as == LaunchedAs::kKernels);
   CHECK_FALSE(model.tied_parameters.at(0).copied);
 }
 
@@ -76,6 +78,8 @@ TEST_CASE("a model comes back from its JSON as it was") {
 TEST_CASE("an unsuitable field of a model is named by its path") {
   CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"galvatron":{"family":"gtp"})"),
              Catch::StartsWith("model.json: galvatron.family: expected \"bert\", \"t5\""));
+  CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"launched_as":"graphs")"),
+             Catch::StartsWith("model.json: launched_as: expected \"kernels\", \"compiled\" or \"graph\""));
   CHECK_THAT(error_of(R"("operators":[{"name":"a"}],"recompute_unit":"block")"),
              Catch::StartsWith("model.json: recompute_unit: expected \"layer\" or \"operator\", found"));
   CHECK_THAT(

@@ -30,7 +30,7 @@ constexpr const char* kModel = R"({
   "schema": "trimtab.model/1", "name": "toy-24", "global_batch": 1024, "dtype": "float16",
   "microbatch_values": { "total": [1, 2, 4, 8], "per_replica": [1, 2, 4, 8] },
   "gradient_bytes_per_parameter_byte": 1.0, "optimizer_bytes_per_parameter_byte": 6.5,
-  "recompute_unit": "operator", "frees_sent_outputs": true,
+  "recompute_unit": "operator", "frees_sent_outputs": true, "launched_as": "graph",
   "operators": [
     { "name": "enc-1st-layernorm", "kind": "layernorm", "layer": 0, "cost_key": "layernorm-2048", "cut_before": true,
       "shape": { "sequence": 2048, "hidden": 2048 }, "parameter_bytes": 8192, "activation_bytes": 8388608,

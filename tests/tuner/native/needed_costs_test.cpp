@@ -324,6 +324,12 @@ TEST_CASE("of GPUs the launch of each pass and update is needed, and its measure
     known.push_back(test::exact_cost(key, 1));
   }
   CHECK(needed(known, true).empty());
+  // Where the model says how its program launches, no other way is enough.
+  test::World compiled = world;
+  compiled.model.launched_as = LaunchedAs::kCompiled;
+  CHECK(needed_costs(compiled.model, world.cluster, knobs, known, true).size() == launches.size());
+  compiled.model.launched_as = LaunchedAs::kGraph;
+  CHECK(needed_costs(compiled.model, world.cluster, knobs, known, true).empty());
   known.back().source = parse_cost_source("estimated");
   CHECK(needed(known, true).size() == 1);
 }

@@ -234,6 +234,7 @@ TEST_CASE("what a stage's devices wait for their host is a part of its idleness"
     world.costs.back().key.subject = "slow";
   }
   world.costs.push_back(launch(CostKind::kOperatorForward, "slow", 1, 20 * kMs));
+  world.costs.push_back(launch(CostKind::kOptimizerStep, "slow", 0, 2));  // messages take half as long
   world.cluster.nodes[0].devices = 2;
   test::add_links(world, 1000, 0);
   Plan plan = test::make_plan(world.model, 4, {1, 2}, {1, 1});
@@ -269,6 +270,38 @@ TEST_CASE("what is launched kernel by kernel counts before what is compiled or a
   // Beyond what was measured the nearest stands; more ranks issue no less.
   CHECK(launches.at("layer", 32, 4, true).forward == Approx(900e-6));
   CHECK(launches.at("other", 1, 1, false).forward == 0);
+}
+
+TEST_CASE("the way that a model's program launches counts before all others, where it was measured") {
+  test::World world = world_of(0, 0);
+  world.costs.push_back(launch(CostKind::kOperatorForward, "layer", 1, 700));
+  world.costs.push_back(launch(CostKind::kOperatorForward, "layer", 1, 90, "compiled"));
+  world.costs.push_back(launch(CostKind::kOperatorForward, "layer", 1, 50, "graph"));
+  const auto forward = [&world](LaunchedAs way) {
+    world.model.launched_as = way;
+    return LaunchCosts(world.model, world.costs).at("layer", 4, 1, false).forward;
+  };
+  CHECK(forward(LaunchedAs::kKernels) == Approx(700e-6));
+  CHECK(forward(LaunchedAs::kCompiled) == Approx(90e-6));
+  CHECK(forward(LaunchedAs::kGraph) == Approx(50e-6));
+  world.costs.pop_back();
+  CHECK(forward(LaunchedAs::kGraph) == Approx(700e-6));
+}
+
+TEST_CASE("a message or a collective is issued in half of the shortest launch, as unsure as it may be any part of it") {
+  test::World world = world_of(700, 0, 300);
+  const LaunchCosts launches(world.model, world.costs);
+  const Launches some = launches.messages(2, 3, 4);
+  CHECK(some.forward == Approx(2 * 150e-6));
+  CHECK(some.backward == Approx(3 * 150e-6));
+  CHECK(some.update == Approx(4 * 150e-6));
+  CHECK(some.error == Approx(5 * 300e-6 / std::sqrt(12)).epsilon(0.001));
+  // Sums of tensor-parallel ranks are in what these ranks were measured to launch, and in no launch of one rank.
+  CHECK(launches.at("layer", 1, 2, false, 2).forward == Approx(1000e-6));
+  world.costs.push_back(launch(CostKind::kOperatorForward, "layer", 1, 1100));
+  world.costs.back().key.tp = 2;
+  CHECK(LaunchCosts(world.model, world.costs).at("layer", 1, 2, false, 2).forward == Approx(1100e-6));
+  CHECK(LaunchCosts(world.model, {}).messages(1, 1, 1).both() == 0);
 }
 
 TEST_CASE("hosts make no plan faster, and bounds and answers stay what they say") {

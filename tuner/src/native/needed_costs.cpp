@@ -464,9 +464,11 @@ const CostKey* most_samples(const std::vector<CostKey>& keys, const std::string&
 std::vector<CostKey> needed_costs(const Model& model, const Cluster& cluster, const Knobs& knobs,
                                   const std::vector<Cost>& known, bool launches) {
   std::set<CostKey> have;
-  for (const std::vector<ChosenCost>& costs : {choose_costs(known), choose_launches(known)}) {
+  const std::string_view own = protocol_of(model.launched_as);
+  for (const std::vector<ChosenCost>& costs : {choose_costs(known), choose_launches(known, model.launched_as)}) {
     for (const ChosenCost& cost : costs) {
-      if (is_known(cost)) have.insert(identity(cost.key));
+      const bool is_others = cost.key.is_launch() && !own.empty() && cost.key.protocol != own;
+      if (is_known(cost) && !is_others) have.insert(identity(cost.key));
     }
   }
   const OverlapCosts overlaps(known);

@@ -16,7 +16,9 @@ constexpr double kLeastSigma = 0.01;  // of a block's median: a few blocks may s
 constexpr double kMostOfThreshold = 0.26;
 constexpr std::size_t kMostBlocks = 256;  // kept
 constexpr double kBlocksOfLasting = 16;   // at most: blocks grow with the time that a change must last
-constexpr double kTimesPassed = 5;        // the longest stretch that has passed
+constexpr double kMostAlarms = 0.01;      // of jobs: in which a stretch of other work is taken for a change
+constexpr double kStretchesBefore = 4;    // that count as seen before the job, each for a quarter of the least time
+constexpr double kAway = 4;               // times as long as it is there is other work away, at most
 constexpr double kMostTimesLeast = 5;     // of the least time: no machine makes a job wait longer
 constexpr std::size_t kLeastBlocks = 6;   // that a change has lasted for, however long they are
 constexpr double kBack = 1.0 / 3;         // of a change: a block that is nearer to the former level is back at it
@@ -66,7 +68,7 @@ std::optional<StepChange> ChangePoint::take(const Block& block) {
     faster_from_ -= std::min<std::size_t>(faster_from_, 1);
   }
   since_.push_back(block);
-  note_excursion(block);
+  note_stretch(block);
   auto change = judge();
   if (!change && slower_ == 0 && faster_ == 0) join_reference();
   return change;
@@ -149,22 +151,40 @@ std::optional<StepChange> ChangePoint::judge() {
   return std::nullopt;
 }
 
-// Off the level by half of the least change, and beyond what blocks scatter by: such stretches come and go.
-void ChangePoint::note_excursion(const Block& block) {
-  const double off = block.log_median - level_;
-  const bool is_off = std::abs(off) > std::max(std::log1p(rules_.least_shift) / 2, 2 * sigma_);
-  const bool goes_on = is_off && (excursion_ms_ == 0 || (off > 0) == (excursion_ms_ > 0));
-  if (!goes_on) passed_ms_ = std::max(passed_ms_, std::abs(std::exchange(excursion_ms_, 0)));
-  if (is_off) excursion_ms_ += off > 0 ? block.ms : -block.ms;
+// Slower by half of the least change, and beyond what blocks scatter by: such stretches come and go.
+void ChangePoint::note_stretch(const Block& block) {
+  const double least = std::max(std::log1p(rules_.least_shift) / 2, 2 * sigma_);
+  const bool was_slow = std::exchange(is_slow_, block.log_median - level_ > least);
+  if (is_slow_) {
+    if (was_slow) stretch_ms_ += block.ms;
+    return;
+  }
+  calm_ms_ += block.ms;
+  if (stretch_ms_ == 0) return;
+  ++passed_;
+  passed_ms_ += std::exchange(stretch_ms_, 0);
 }
 
+// Other work ends by chance, so its stretches are taken to be exponential, of a mean that nobody knows (a gamma prior
+// of its inverse: as if kStretchesBefore had been seen). Then one is longer than t with probability (1 + t / all of
+// their time) ^ -(how many). That may be a part of kMostAlarms: 1/2, 1/6, 1/12, ..., which add up to 1 over however
+// many there are.
+double ChangePoint::longest_stretch_ms() const {
+  const double least = rules_.least_lasting_ms;
+  const double may_be = kMostAlarms / ((passed_ + 1.0) * (passed_ + 2.0));
+  const double longest = (least + passed_ms_) * (std::pow(may_be, -1 / (kStretchesBefore + passed_)) - 1);
+  return std::clamp(longest, least, kMostTimesLeast * least);
+}
+
+// The first may be told sooner after a long calm: few jobs see both, the calm and as long a stretch.
 double ChangePoint::wanted_ms() const {
   const double least = rules_.least_lasting_ms;
-  return std::clamp(kTimesPassed * passed_ms_, least, kMostTimesLeast * least);
+  const double calm = passed_ == 0 ? (least + calm_ms_) / kAway : 0;
+  return std::max(longest_stretch_ms() - calm, least);
 }
 
-// Slower for good: since then not even the fastest steps came back. Faster for good: they are most of the time, and for
-// as long before that they never were. Other work makes steps slower, and never faster than they are.
+// Slower for good: since then not even the fastest steps came back. Faster for good: they are most of the time, and
+// before that they never were for longer than other work stays. It makes steps slower, and never faster than they are.
 std::optional<StepChange> ChangePoint::if_lasting(std::size_t from) {
   const double wanted = wanted_ms();
   if (wanted <= 0) return if_large(change_since(from));
@@ -178,7 +198,8 @@ std::optional<StepChange> ChangePoint::if_lasting(std::size_t from) {
   // The level was learnt while something else ran.
   reference_.assign(since_.begin() + static_cast<std::ptrdiff_t>(first), since_.end());
   since_.clear();
-  slower_ = faster_ = excursion_ms_ = 0;
+  slower_ = faster_ = stretch_ms_ = calm_ms_ = 0;
+  is_slow_ = false;
   slower_from_ = faster_from_ = 0;
   learn();
   return std::nullopt;
@@ -195,6 +216,7 @@ bool ChangePoint::stays_off(std::size_t first, double shift) const {
 }
 
 bool ChangePoint::was_never_as_fast(std::size_t first, double shift) const {
+  const double longest = longest_stretch_ms();
   bool never = false;
   double ms = 0;
   std::size_t blocks = 0;
@@ -202,7 +224,7 @@ bool ChangePoint::was_never_as_fast(std::size_t first, double shift) const {
     const bool as_fast = (one.log_low - level_) / shift > 1 - kBack;
     ms = as_fast ? 0 : ms + one.ms;
     blocks = as_fast ? 0 : blocks + 1;
-    never = never || (ms >= rules_.least_lasting_ms && blocks >= kLeastBlocks);
+    never = never || (ms >= longest && blocks >= kLeastBlocks);
   };
   std::ranges::for_each(reference_, pass);
   std::for_each(since_.begin(), since_.begin() + static_cast<std::ptrdiff_t>(first), pass);

@@ -6,9 +6,9 @@
 //
 // Other work on a machine makes steps slow for seconds, comes and goes, and is as large as any change. No sum tells the
 // two apart, time does: a change is told when no block has come back to the former level for `least_lasting`, or for
-// five times as long as the longest slow stretch that this job has seen pass, whichever is longer. That is the delay
-// (bench/results/noise_and_drift.md). The first level is learnt over as long, so that a slow stretch is not taken for
-// it.
+// as long as a stretch of other work would last in one of a hundred jobs, by those that this job has seen pass (five
+// times `least_lasting` at most). That is the delay (bench/results/noise_and_drift.md). The first level is learnt over
+// `least_lasting`, so that a slow stretch is not taken for it.
 
 #include <cstdint>
 #include <optional>
@@ -59,7 +59,8 @@ class ChangePoint {
   void join_reference();
   [[nodiscard]] std::optional<StepChange> judge();
   [[nodiscard]] bool tells_level(const std::vector<Block>& blocks) const;
-  void note_excursion(const Block& block);
+  void note_stretch(const Block& block);
+  [[nodiscard]] double longest_stretch_ms() const;
   [[nodiscard]] double wanted_ms() const;
   [[nodiscard]] std::optional<StepChange> if_lasting(std::size_t from);
   [[nodiscard]] bool stays_off(std::size_t first, double shift) const;
@@ -83,8 +84,11 @@ class ChangePoint {
   double faster_ = 0;
   std::size_t slower_from_ = 0;
   std::size_t faster_from_ = 0;
-  double excursion_ms_ = 0;  // off the level without a break, until now; less than 0: faster
-  double passed_ms_ = 0;     // the longest one that has passed
+  bool is_slow_ = false;   // the latest block: slower than the level
+  double stretch_ms_ = 0;  // that blocks have been slow for without a break, but for the first: one alone is chance
+  int passed_ = 0;         // such stretches, which have ended
+  double passed_ms_ = 0;   // of all of them
+  double calm_ms_ = 0;     // in which no block was slow
 };
 
 }  // namespace trimtab::coordinator

@@ -21,10 +21,6 @@ class Pricing {
     price_.backward = costs.backward.mean;
     price_.least_forward = costs.least_forward;
     price_.least_backward = costs.least_backward;
-    if (!tables_.launches.empty()) {
-      price_.launches = tables_.launches.at(tables_.group_names[group], shape.samples, shape.split.tp, of_.alternate);
-      if (tables_.passes_only) price_.launches.update = 0;
-    }
     if (shape.split.dp > 1) {
       price_.forward_variance = costs.forward.spread * costs.forward.spread;
       price_.backward_variance = costs.backward.spread * costs.backward.spread;
@@ -39,6 +35,11 @@ class Pricing {
     price_.complete = costs.complete() && (shape.split.tp == 1 || shape.tensor.placement == Placement::kIntraNode);
     if (costs.parameters > 0) add_parameters(group, costs.parameters);
     if (shape.split.tp > 1) add_reduces(group);
+    if (!tables_.launches.empty()) {
+      price_.launches =
+          tables_.launches.at(tables_.group_names[group], shape.samples, shape.split.tp, of_.alternate, price_.reduces);
+      if (tables_.passes_only) price_.launches.update = 0;
+    }
     return price_;
   }
 

@@ -28,6 +28,8 @@ class Resolver {
     }
     add_kept_outputs();
     for (const TiedParameters& tied : tables_.model.tied_parameters) hold_once(tied);
+    inputs_.messages = {};
+    if (!tables_.launches.empty()) count_messages();
   }
 
  private:
@@ -85,6 +87,28 @@ class Resolver {
              beside_each_other(*price->scatter_beside, *price->gather_beside).measured;
     };
     inputs_.gathers_apart = std::ranges::all_of(inputs_.prices, measured);
+  }
+
+  // A neighbour's output is received and the own one sent, in either pass. The last backward pass alone reduces what is
+  // reduced once a step.
+  void count_messages() {
+    const auto positive = [](double ms) { return ms > 0; };
+    const auto all = [&](const std::vector<double>& of) {
+      return static_cast<int>(std::ranges::count_if(of, positive));
+    };
+    const auto priced = [&](double OperatorPrice::*ms) {
+      return static_cast<int>(
+          std::ranges::count_if(inputs_.prices, [ms](const OperatorPrice* price) { return price->*ms > 0; }));
+    };
+    const BucketPrices& of = inputs_.buckets;
+    const int scatters = of.empty() ? priced(&OperatorPrice::scatter) : all(of.scatter);
+    const int each = inputs_.whole_gradients ? 0 : scatters;
+    const int once =
+        of.empty() ? priced(&OperatorPrice::last) + priced(&OperatorPrice::after) : all(of.last) + all(of.after);
+    const int neighbours = (shape_.operators.begin > 0 ? 1 : 0) + (shape_.operators.end < tables_.operators() ? 1 : 0);
+    const int both = neighbours + priced(&OperatorPrice::gather);
+    inputs_.messages = tables_.launches.messages(both + all(inputs_.change_forward),
+                                                 both + each + all(inputs_.change_backward), once + scatters - each);
   }
 
   // The stage's last output is sent; nobody needs the model's.
@@ -335,6 +359,7 @@ void add_pass_waits(const Calibration& calibration, const StageInputs& stage, co
 void add_launches(const Calibration& calibration, const StageInputs& part, int parts, const RecomputeFlags& recompute,
                   StageTimes& times) {
   const double factor = calibration.launching.value;
+  times.launches.add(part.messages, factor, 0);
   for (std::size_t i = 0; i < part.prices.size(); ++i) {
     const Launches& of = part.prices[i]->launches;
     if (of.both() + of.update <= 0) continue;
@@ -343,8 +368,12 @@ void add_launches(const Calibration& calibration, const StageInputs& part, int p
     times.launches.backward += parts * factor * of.forward;
     if (of.both() > 0) times.launches.error += parts * factor * of.error * of.forward / of.both();
   }
-  times.update_wait = std::max(0.0, times.launches.update - times.optimizer);
-  times.optimizer = std::max(times.optimizer, times.launches.update);
+  // What the last backward pass reduces is issued in it: its device waits for that where it waits for its host anyway.
+  const bool limit = times.launches.both() > times.forward + times.backward + times.recompute;
+  const double reduced = limit ? part.messages.update * factor : 0;
+  times.update_wait = std::max(0.0, times.launches.update - times.optimizer) + reduced;
+  times.optimizer = std::max(times.optimizer, times.launches.update) + reduced;
+  times.launches.update += reduced;
 }
 
 void resolve(const CostTable::Tables& tables, const StageShape& shape, SplitCatalog& catalog, StageInputs& inputs) {

@@ -29,6 +29,7 @@ struct StageInputs {
   std::vector<double> change_backward;
   double change_error = 0;
   double tied_states = 0;  // of parameters that are counted in several operators' prices and held once
+  Launches messages;       // of the host: what is sent, received and reduced, but for what passes contain
   BucketPrices buckets;    // in place of what the prices say of gradients, and of parameters after the optimizer
   bool gathers_ahead = false;
   double process_bytes = 0;

@@ -95,6 +95,11 @@ class Pricing {
         memory_limit(tables_.cluster, node_of_, stage.devices.data(), static_cast<std::int32_t>(stage.devices.size())));
     priced_.pipeline.push_back(pipeline_stage(priced_.times.back()));
     name_stage_costs(tables_, priced_.shapes.back(), priced_.names);
+    const Launches& messages = priced_.inputs.back().messages;
+    if (messages.both() + messages.update <= 0) return;
+    priced_.names.estimated.insert(
+        "what a host takes to issue a send, a receive or a collective: half of the shortest "
+        "launch of a pass or an update that was measured");
   }
 
   // How many microbatches each stage holds when its seat holds most.
