@@ -150,7 +150,6 @@ struct Running final : Daemon {
         api(services, jobs, access, settings.max_request_rate),
         retention(services.for_jobs, jobs),
         answers(event_loop) {
-    members.ask_of_owners([this](const std::string& owner) { return access.has_agent_owner(owner); });
     services.tls = tls;
     services.storage.add("state", [this] { return store.look_after(); });
     services.storage.add("costs", [this] { return costs.look_after(); });
@@ -168,6 +167,18 @@ struct Running final : Daemon {
 
   ~Running() override {
     if (is_up) stop();
+  }
+
+  // Before the first hello.
+  Status know_names() {
+    TRIMTAB_TRY(auto stored, store.node_names());
+    members.names().know(
+        std::move(stored),
+        [this](const std::string& owner, const std::string& node) { return access.may_have(owner, node); },
+        [this](const std::string& owner, const std::vector<std::string>& nodes) {
+          return store.save_node_names(owner, nodes);
+        });
+    return access.names_are_of_tokens() ? members.names().release() : Status();
   }
 
   Status listen() {
@@ -241,7 +252,11 @@ struct Running final : Daemon {
     reload_site(in_any_case);
     const auto news = [](const Result<bool>& fresh) { return fresh.ok() && *fresh; };
     judge_links(news(tokens) || news(denied));
-    if (news(tokens)) agents.check_nodes();
+    if (!news(tokens)) return;
+    agents.check_nodes();
+    if (!access.names_are_of_tokens()) return;
+    if (const Status released = members.names().release(); !released.ok())
+      spdlog::error("{}", released.error().message);
   }
 
   // Jobs that run are judged by it at their next tick.
@@ -263,7 +278,7 @@ struct Running final : Daemon {
   [[nodiscard]] Result<std::string> check_node(net::PeerId peer, const std::string& node, const std::string& tenant) {
     const Access::AgentProof proof{server->identity(peer), server->token(peer)};
     if (const std::string objection = server->objection(peer); !objection.empty()) return no(objection);
-    if (const auto why = access.revoked(proof)) return no(*why);
+    if (const auto why = access.revoked(proof, node)) return no(*why);
     return access.check_node(proof, node, tenant);
   }
 
@@ -272,7 +287,10 @@ struct Running final : Daemon {
   void judge_links(bool other_names) {
     for (const net::PeerId peer : server->peers()) {
       const std::string objection = server->objection(peer);
-      const auto why = other_names ? access.revoked({server->identity(peer), server->token(peer)}) : std::nullopt;
+      const Member* member = members.by_peer(peer);
+      const auto why = other_names ? access.revoked({server->identity(peer), server->token(peer)},
+                                                    member == nullptr ? "" : member->node)
+                                   : std::nullopt;
       if (!objection.empty() || why) agents.revoke(peer, objection.empty() ? *why : objection);
     }
   }
@@ -368,6 +386,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(net::EventLoop& loop, const Clock&
   auto inside = std::make_unique<Running>(loop, clock, std::move(store), std::move(costs), settings, directory,
                                           std::move(credentials), std::move(tokens), std::move(denied));
   inside->services.own_use->tick();  // before the first costs come
+  TRIMTAB_TRY_STATUS(inside->know_names());
   TRIMTAB_TRY_STATUS(inside->listen());
   TRIMTAB_TRY_STATUS(inside->jobs.restore());
   TRIMTAB_TRY_STATUS(inside->export_metrics(settings.otlp));

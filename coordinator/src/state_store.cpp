@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text_parts.hpp"
 #include "state_tables.hpp"
 
 namespace trimtab::coordinator {
@@ -14,6 +15,9 @@ constexpr const char* kState = "state";
 constexpr const char* kLasting = "lasting";  // of the state
 constexpr const char* kTimelines = "timelines";
 constexpr const char* kCard = "card";
+// Of no run, which 0 stands for: a token's names of nodes, a line each.
+constexpr std::int64_t kNoRun = 0;
+constexpr std::string_view kNodesOf = "nodes of ";
 
 std::int64_t integer(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
@@ -241,6 +245,25 @@ Status StateStore::save_card(std::int64_t run, const std::string& json) {
   return write_document(run, kCard, json);
 }
 
+Result<std::map<std::string, std::vector<std::string>>> StateStore::node_names() const {
+  TRIMTAB_TRY(const auto found, database_.query_checked(document_rows(), "WHERE run = ?", {kNoRun}));
+  std::map<std::string, std::vector<std::string>> names;
+  for (const Row& row : found.rows) {
+    const std::string& kind = as_text(row[1]);
+    if (!kind.starts_with(kNodesOf)) continue;
+    std::string_view text = as_text(row[2]);
+    std::vector<std::string>& nodes = names[kind.substr(kNodesOf.size())];
+    while (!text.empty()) nodes.emplace_back(take_line(text));
+  }
+  return names;
+}
+
+Status StateStore::save_node_names(const std::string& owner, const std::vector<std::string>& nodes) {
+  const std::string kind = std::string(kNodesOf) + owner;
+  if (!nodes.empty()) return write_document(kNoRun, kind, joined(nodes, "\n"));
+  return database_.execute("DELETE FROM documents WHERE run = ? AND kind = ?", {kNoRun, kind});
+}
+
 // Where the row is damaged, the run's state says whose it is.
 Result<std::vector<StoredRun>> StateStore::latest_runs() const {
   TRIMTAB_TRY(const auto found,
@@ -352,20 +375,36 @@ Result<bool> StateStore::remove_rows(std::int64_t run, std::int64_t rows) {
 }
 
 // One that is damaged is numbered anew.
+Result<std::int64_t> StateStore::number_command(const CommandOwner& command) {
+  const auto& [run, tag, node] = command;
+  TRIMTAB_TRY(const auto found, database_.query_checked(command_rows(), "WHERE run = ? AND tag = ?", {run, tag}));
+  if (!found.rows.empty()) return as_integer(found.rows[0][0]);
+  if (!found.damaged.empty()) {
+    TRIMTAB_TRY_STATUS(database_.execute("DELETE FROM commands WHERE run = ? AND tag = ?", {run, tag}));
+  }
+  TRIMTAB_TRY(const auto rows,
+              database_.execute_returning("INSERT INTO commands (run, tag, node) VALUES (?, ?, ?) RETURNING id",
+                                          {run, tag, node}));
+  const std::int64_t id = as_integer(rows.at(0)[0]);
+  TRIMTAB_TRY_STATUS(database_.execute("UPDATE commands SET checksum = ? WHERE id = ?",
+                                       {row_checksum({id, run, tag, node, std::int64_t{0}}), id}));
+  return id;
+}
+
+Status StateStore::number_commands(const std::vector<CommandOwner>& commands) {
+  return database_.transaction([&]() -> Status {
+    for (const CommandOwner& command : commands) TRIMTAB_TRY_STATUS(number_command(command));
+    return {};
+  });
+}
+
 Result<std::uint64_t> StateStore::command_id(std::int64_t run, const std::string& tag, const std::string& node) {
   TRIMTAB_TRY(const auto found, database_.query_checked(command_rows(), "WHERE run = ? AND tag = ?", {run, tag}));
   if (!found.rows.empty()) return static_cast<std::uint64_t>(as_integer(found.rows[0][0]));
   std::int64_t id = 0;
   const auto add = [&]() -> Status {
-    if (!found.damaged.empty()) {
-      TRIMTAB_TRY_STATUS(database_.execute("DELETE FROM commands WHERE run = ? AND tag = ?", {run, tag}));
-    }
-    TRIMTAB_TRY(const auto rows,
-                database_.execute_returning("INSERT INTO commands (run, tag, node) VALUES (?, ?, ?) RETURNING id",
-                                            {run, tag, node}));
-    id = as_integer(rows.at(0)[0]);
-    return database_.execute("UPDATE commands SET checksum = ? WHERE id = ?",
-                             {row_checksum({id, run, tag, node, std::int64_t{0}}), id});
+    TRIMTAB_TRY(id, number_command({run, tag, node}));
+    return {};
   };
   TRIMTAB_TRY_STATUS(database_.transaction(add));
   return static_cast<std::uint64_t>(id);

@@ -128,6 +128,11 @@ class StateStore {
   [[nodiscard]] Status save_timelines(std::int64_t run, const std::string& json);
   [[nodiscard]] Status save_card(std::int64_t run, const std::string& json);
 
+  // Names of nodes by the token that has them, in order of first use (agents/node_names.hpp). Those of a damaged row
+  // are nobody's.
+  [[nodiscard]] Result<std::map<std::string, std::vector<std::string>>> node_names() const;
+  [[nodiscard]] Status save_node_names(const std::string& owner, const std::vector<std::string>& nodes);
+
   // Each name's latest run, in order.
   [[nodiscard]] Result<std::vector<StoredRun>> latest_runs() const;
   // All that is stored of it. Bad input where it cannot be read, or there is none.
@@ -146,6 +151,8 @@ class StateStore {
   // kBadInput where the run's row is damaged, because nobody knows its launches then.
   [[nodiscard]] Result<bool> forget_run(std::int64_t run, std::int64_t rows);
 
+  // Gives ids to those of a run that have none yet, in one transaction.
+  [[nodiscard]] Status number_commands(const std::vector<CommandOwner>& commands);
   // The same id for the same (run, tag), unless its row was damaged.
   [[nodiscard]] Result<std::uint64_t> command_id(std::int64_t run, const std::string& tag, const std::string& node);
   [[nodiscard]] Result<std::optional<CommandOwner>> command_owner(std::uint64_t id) const;
@@ -179,6 +186,7 @@ class StateStore {
   [[nodiscard]] Result<bool> remove_rows(std::int64_t run, std::int64_t rows);
   [[nodiscard]] Status read_identity();
   // What follows is part of a transaction.
+  [[nodiscard]] Result<std::int64_t> number_command(const CommandOwner& command);
   [[nodiscard]] Status write_identity(std::uint64_t last_launch);
   [[nodiscard]] Status write_state(std::int64_t run, const TuningState& state, std::int64_t now_ns);
   [[nodiscard]] Status write_document(std::int64_t run, const std::string& kind, const std::string& json);

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "base/text_parts.hpp"
 #include "files.hpp"
 #include "json_text.hpp"
 #include "net/tokens.hpp"
@@ -17,6 +18,7 @@ struct Arguments {
   std::string name;
   std::string role = "view";
   std::string tenant;
+  std::vector<std::string> nodes;
   std::string out;
   bool json = false;
 };
@@ -47,7 +49,7 @@ Result<int> add(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const std::string token, net::new_token());
   const std::string own = of_costs ? net::kEveryTenant : arguments.name;
   const std::string tenant = arguments.tenant.empty() ? own : arguments.tenant;
-  TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant}, token));
+  TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant, arguments.nodes}, token));
   // The token first: one that nobody has is worse than one that is not known yet.
   if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
   TRIMTAB_TRY_STATUS(write_shared_file(arguments.tokens, tokens.text(), 0600));
@@ -79,11 +81,13 @@ Result<int> remove(const Arguments& arguments, Console& console) {
 
 Result<int> list(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY(const net::Tokens tokens, read_tokens(arguments.tokens, false));
-  TextTable table({"name", "role", "tenant"});
+  TextTable table({"name", "role", "tenant", "nodes"});
   json entries = json::array();
   for (const net::TokenOwner& owner : tokens.owners()) {
-    table.add({owner.name, std::string(to_string(owner.role)), owner.tenant});
-    entries.push_back({{"name", owner.name}, {"role", to_string(owner.role)}, {"tenant", owner.tenant}});
+    table.add({owner.name, std::string(to_string(owner.role)), owner.tenant, joined(owner.nodes, ",")});
+    json entry{{"name", owner.name}, {"role", to_string(owner.role)}, {"tenant", owner.tenant}};
+    if (!owner.nodes.empty()) entry["nodes"] = owner.nodes;
+    entries.push_back(std::move(entry));
   }
   console.out << (arguments.json ? json_text({{"tokens", entries}}, 2) + "\n" : table.str());
   return 0;
@@ -111,6 +115,9 @@ void add_token(CLI::App& root, Selection& selection) {
   add_value(verb, "--role", arguments->role, "view|operate|costs|agent", "What it may", Need::kHasDefault);
   add_value(verb, "--tenant", arguments->tenant, "NAME",
             "Whose jobs it sees, an agent's: runs; '*' all (default: those of NAME, of an agent none, of costs '*')");
+  add_values(
+      verb, "--node", arguments->nodes, "NODE",
+      "Of an agent's without TLS: the nodes that it may be, which no other token may (default: any that nobody has)");
   add_value(verb, "-o,--out", arguments->out, "FILE", "Write the token there and do not print it");
   arguments = std::make_shared<Arguments>();
   verb = add_part(group, selection, arguments, remove, "remove", "Make a token worthless");

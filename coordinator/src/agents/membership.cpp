@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "agents/peer_text.hpp"
-#include "base/text_parts.hpp"
 #include "net/host_text.hpp"
 #include "schema/device_memory.hpp"
 #include "schema/fingerprint.hpp"
@@ -86,7 +85,8 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
-  TRIMTAB_TRY_STATUS(check_owner(hello));
+  const auto is_member = [this](const std::string& node) { return members_.contains(node); };
+  TRIMTAB_TRY_STATUS(names_.take(hello.node, hello.owner, is_member));
   TRIMTAB_TRY(std::string forgotten, make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
@@ -97,32 +97,12 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
   peers_.erase(former);
   disconnected(peer);
   peers_[peer] = &member;
-  const bool used = member.used || is_held(hello.node);
+  const bool used = member.used || taken_.contains(hello.node);
   member = {hello, version, hash(fingerprint), peer, clock_.monotonic(), member.kill_switch};
   member.used = used;
   // Its hash is what counts from here on. Near hardware is found by what it says, which is short of a real node.
   if (member.fingerprint_json.size() > kKeptFingerprint) member.fingerprint_json = {};
   return Joined{former, std::move(forgotten)};
-}
-
-// Of a node that nobody vouches for it is the machine's users', who are trusted alike.
-Status Membership::check_owner(const Introduction& hello) const {
-  if (hello.owner.empty()) return {};
-  const auto known = members_.find(hello.node);
-  if (known != members_.end()) {
-    const std::string& owner = known->second.owner;
-    const bool of_another = !owner.empty() && owner != hello.owner && (!owner_is_known_ || owner_is_known_(owner));
-    if (!of_another) return {};
-    return no("the node name " + hello.node + " is the token's of " + owner +
-              ", which used it first, and the token of " + hello.owner +
-              " may use names of its own alone: name the node otherwise (--node), start its agent with " +
-              "the token of " + owner + ", or remove that token ('trimtab token remove')");
-  }
-  const auto own = std::ranges::count_if(members_, [&](const auto& one) { return one.second.owner == hello.owner; });
-  if (std::cmp_less(own, most_of_token_)) return {};
-  return no("the token of " + hello.owner + " has used " + std::to_string(own) + " names of nodes, and may use " +
-            std::to_string(most_of_token_) + " (max_nodes_of_token): node " + hello.node +
-            " needs a token of its own. Lost nodes that no job has had are forgotten after an hour");
 }
 
 // Who had to go; empty = nobody.
@@ -233,31 +213,29 @@ bool Membership::serves(const std::string& node, const std::string& tenant) cons
   return member != nullptr && member->serves(tenant);
 }
 
-void Membership::hold(std::int64_t run, const std::string& job, const std::vector<NodeShare>& nodes) {
-  if (nodes.empty()) {
-    held_.erase(run);
-  } else {
-    held_.insert_or_assign(run, Held{job, nodes});
+void Membership::hold(std::int64_t run, const OwnedJob& job, const std::vector<NodeShare>& nodes) {
+  Held& held = held_[run];
+  if (held.nodes != nodes) {
+    for (const NodeShare& share : held.nodes) taken_[share.node] -= share.ranks;
+    for (const NodeShare& share : nodes) taken_[share.node] += share.ranks;
+    for (const NodeShare& share : held.nodes) {
+      if (taken_[share.node] == 0) taken_.erase(share.node);
+    }
+    held = {job, nodes};
   }
+  if (nodes.empty()) held_.erase(run);
   for (const NodeShare& share : nodes) {
     if (const auto known = members_.find(share.node); known != members_.end()) known->second.used = true;
   }
-}
-
-bool Membership::is_held(const std::string& node) const {
-  return std::ranges::any_of(held_, [&](const auto& entry) {
-    return std::ranges::find(entry.second.nodes, node, &NodeShare::node) != entry.second.nodes.end();
-  });
 }
 
 // What a scheduler starts has the scheduler's devices.
 std::int32_t Membership::free_devices(const Member& member, const Job& job, std::int64_t run) const {
   std::int32_t free = member.device_count();
   if (job.share_devices || !job.submit.empty()) return free;
-  for (const auto& [holder, held] : held_) {
-    for (const NodeShare& share : held.nodes) {
-      if (holder != run && share.node == member.node) free -= share.ranks;
-    }
+  if (const auto taken = taken_.find(member.node); taken != taken_.end()) free -= taken->second;
+  if (const auto own = held_.find(run); own != held_.end()) {
+    for (const NodeShare& share : own->second.nodes) free += share.node == member.node ? share.ranks : 0;
   }
   return std::max(free, 0);
 }
@@ -271,14 +249,14 @@ std::string Membership::held_from(const Job& job, const std::string& tenant, std
     free += free_devices(member, job, run);
   }
   if (free >= job.world_size || free == all) return "";
-  std::set<std::string> holders;
+  std::vector<OwnedJob> holders;
   for (const auto& [holder, held] : held_) {
-    if (holder != run) holders.insert(held.job);
+    if (holder != run) holders.push_back(held.job);
   }
   return "it needs " + std::to_string(job.world_size) + " devices, and " + std::to_string(free) + " of " +
-         std::to_string(all) + " are free: others are of " + joined(holders) +
-         ". It begins when they are over ('trimtab job stop --job NAME' ends one). To run beside them on the same "
-         "devices, set share_devices = true in job.toml";
+         std::to_string(all) + " are free: others are of " + told_jobs(holders, tenant) +
+         ". It begins when they are over ('trimtab job stop --job NAME' ends one of yours). To run beside them on the "
+         "same devices, set share_devices = true in job.toml";
 }
 
 std::string Membership::kept_from(const Job& job, const std::string& tenant, std::int64_t run) const {

@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "agents/node_names.hpp"
 #include "agents/wire_messages.hpp"
 #include "base/clock.hpp"
 #include "base/clock_difference.hpp"
 #include "schema/cluster.hpp"
 #include "schema/job.hpp"
 #include "schema/protocol_version.hpp"
+#include "tenants.hpp"
 #include "tuning/elastic/joining_nodes.hpp"
 #include "tuning/event.hpp"
 
@@ -61,8 +63,6 @@ inline constexpr std::size_t kLongestFingerprint = std::size_t{64} << 10;
 
 // Names that are remembered at most: whoever may connect without TLS can say any.
 inline constexpr std::size_t kMostNodes = 16384;
-// Of those, of one token, where the configuration does not say otherwise.
-inline constexpr std::uint32_t kMostNodesOfToken = 256;
 // A node that no job has had is forgotten when it has been lost for as long.
 inline constexpr Nanoseconds kUnusedKept = std::chrono::hours(1);
 
@@ -116,7 +116,7 @@ class Membership {
  public:
   explicit Membership(const Clock& clock, Nanoseconds node_timeout = kNodeTimeout, std::size_t most_nodes = kMostNodes,
                       std::size_t most_of_token = kMostNodesOfToken)
-      : clock_(clock), node_timeout_(node_timeout), most_nodes_(most_nodes), most_of_token_(most_of_token) {}
+      : clock_(clock), node_timeout_(node_timeout), most_nodes_(most_nodes), names_(most_of_token) {}
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
@@ -125,11 +125,9 @@ class Membership {
   // The error is the reason to refuse. An agent that comes again under its node's name takes the place of the former
   // peer; another live instance under a name that is taken is refused, and so is a live instance under a second name: a
   // copy of its database. A peer is one node: that which it named last. Where there are too many names, the one that
-  // has been lost for longest is forgotten. A name is the token's that used it first, while that token is known, and a
-  // token has a bounded number of names.
+  // has been lost for longest is forgotten. Whose a name is, names() says.
   [[nodiscard]] Result<Joined> join(const Introduction& hello, std::uint64_t peer);
-  // Whether a token of this name is still known; unset: those that there were are.
-  void ask_of_owners(std::function<bool(const std::string& owner)> is_known) { owner_is_known_ = std::move(is_known); }
+  [[nodiscard]] NodeNames& names() { return names_; }
   void heard(std::uint64_t peer);
   // How many bytes each peer has sent so far: on a slow link a message that is still on its way is a sign of life, too.
   void listen(const std::function<std::uint64_t(std::uint64_t peer)>& received_bytes);
@@ -159,14 +157,14 @@ class Membership {
   [[nodiscard]] bool serves(const std::string& node, const std::string& tenant) const;
 
   // What a run of a job has, so that no other job is placed on it unasked; no nodes: nothing any more.
-  void hold(std::int64_t run, const std::string& job, const std::vector<NodeShare>& nodes);
+  void hold(std::int64_t run, const OwnedJob& job, const std::vector<NodeShare>& nodes);
 
   // Devices of nodes that serve the tenant and that no other run holds, or any where the job shares: those of the
   // hardware fingerprint that most of them have first, and in order of node name. Empty when the live ones have too
   // few.
   [[nodiscard]] std::optional<Placement> place(const Job& job, const std::string& tenant, std::int64_t run = 0) const;
-  // What a job that finds too few devices is told where others are there: those that other jobs hold, those of other
-  // tenants' nodes. Empty = there are no others.
+  // What a job that finds too few devices is told where others are there: those that other jobs hold (told_jobs()),
+  // those of other tenants' nodes. Empty = there are no others.
   [[nodiscard]] std::string kept_from(const Job& job, const std::string& tenant, std::int64_t run = 0) const;
   // Nodes in order of name that could join those that the job has, up to the devices that it asked for. Nothing when
   // there are none, or one of the job's own is away.
@@ -176,25 +174,23 @@ class Membership {
 
  private:
   struct Held {
-    std::string job;
+    OwnedJob job;
     std::vector<NodeShare> nodes;
   };
-  [[nodiscard]] bool is_held(const std::string& node) const;
   // Of the node's devices, for a run of the job.
   [[nodiscard]] std::int32_t free_devices(const Member& member, const Job& job, std::int64_t run) const;
   [[nodiscard]] std::string held_from(const Job& job, const std::string& tenant, std::int64_t run) const;
   [[nodiscard]] std::vector<std::pair<std::string, const Member*>> by_hardware(const std::string& tenant) const;
   [[nodiscard]] Member* at(std::uint64_t peer) const;
   [[nodiscard]] Result<std::string> make_room_for(const std::string& node);
-  [[nodiscard]] Status check_owner(const Introduction& hello) const;
 
   const Clock& clock_;
   Nanoseconds node_timeout_;
   std::size_t most_nodes_;
-  std::size_t most_of_token_;
-  std::function<bool(const std::string& owner)> owner_is_known_;
+  NodeNames names_;
   std::map<std::string, Member> members_;
   std::map<std::int64_t, Held> held_;                 // by run
+  std::map<std::string, std::int32_t> taken_;         // devices of those together, by node
   std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
 };
 

@@ -119,9 +119,12 @@ std::optional<Denial> Access::agent(const net::HttpRequest& request) const {
   return refusal_of({request.peer, request.token});
 }
 
-std::optional<std::string> Access::revoked(const AgentProof& proof) const {
-  const auto denial = refusal_of(proof);
-  return denial ? std::optional(denial->reason) : std::nullopt;
+std::optional<std::string> Access::revoked(const AgentProof& proof, const std::string& node) const {
+  if (const auto denial = refusal_of(proof)) return denial->reason;
+  const std::string owner = node.empty() ? "" : agent_owner(proof.token);
+  if (owner.empty() || may_have(owner, node)) return std::nullopt;
+  return "the file of tokens does not let the token of " + owner + " be node " + node +
+         ": its line names other nodes (nodes=), or another token's line names this one";
 }
 
 std::optional<Denial> Access::refusal_of(const AgentProof& proof) const {
@@ -166,16 +169,17 @@ Result<std::string> Access::check_node(const AgentProof& proof, const std::strin
 }
 
 std::string Access::agent_owner(const std::string& token) const {
-  if (under_tls_ || !tokens_) return "";
+  if (!names_are_of_tokens()) return "";
   const auto owner = tokens_->tokens().find(token);
   return owner && owner->role == net::Role::kAgent ? owner->name : "";
 }
 
-bool Access::has_agent_owner(const std::string& name) const {
-  if (under_tls_ || !tokens_) return false;
+bool Access::may_have(const std::string& name, const std::string& node) const {
+  if (!names_are_of_tokens()) return false;
   const auto owners = tokens_->tokens().owners();
-  return std::ranges::any_of(
-      owners, [&](const net::TokenOwner& one) { return one.name == name && one.role == net::Role::kAgent; });
+  return std::ranges::any_of(owners, [&](const net::TokenOwner& one) {
+    return one.name == name && one.role == net::Role::kAgent && tokens_->tokens().gives(one, node);
+  });
 }
 
 Result<bool> Access::reload(bool in_any_case) {

@@ -16,6 +16,7 @@
 #include "net/deny_list.hpp"
 #include "net/server.hpp"
 #include "net/tokens.hpp"
+#include "tenants.hpp"
 
 namespace trimtab::coordinator {
 
@@ -30,7 +31,7 @@ struct Caller {
   [[nodiscard]] bool sees_all() const { return tenant == net::kEveryTenant; }
   // What ranks printed.
   [[nodiscard]] bool sees_output() const { return net::may(role, net::Role::kOperate); }
-  [[nodiscard]] bool sees(const std::string& owner) const { return sees_all() || tenant == owner; }
+  [[nodiscard]] bool sees(const std::string& owner) const { return coordinator::sees(tenant, owner); }
 };
 
 struct Denial {
@@ -64,13 +65,15 @@ class Access {
 
   // Whether jobs may be of more than one tenant.
   [[nodiscard]] bool has_several_tenants() const;
-  // Why an agent that was let in would not be let in now, whatever node it is; nothing: it would.
-  [[nodiscard]] std::optional<std::string> revoked(const AgentProof& shown) const;
+  // Why an agent that was let in would not be let in now, as this node; nothing: it would. "": whatever node it is.
+  [[nodiscard]] std::optional<std::string> revoked(const AgentProof& shown, const std::string& node = "") const;
 
   // Whose token it is, of an agent without TLS; empty where tokens say nothing: under TLS, and where there are none.
   [[nodiscard]] std::string agent_owner(const std::string& token) const;
-  // Whether an agent's token of this name is known.
-  [[nodiscard]] bool has_agent_owner(const std::string& name) const;
+  // Whether there is an agent's token of this name that may say that it is this node.
+  [[nodiscard]] bool may_have(const std::string& owner, const std::string& node) const;
+  // Whether tokens say whose a node's name is: without TLS, where there are any.
+  [[nodiscard]] bool names_are_of_tokens() const { return !under_tls_ && tokens_ != nullptr; }
 
   // The files' reload(); false where there is none.
   [[nodiscard]] Result<bool> reload(bool in_any_case);

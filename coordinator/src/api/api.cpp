@@ -456,6 +456,12 @@ std::optional<net::HttpResponse> Api::check_orders(const net::HttpRequest& reque
   return too_often(request, reason, "nothing is done; try again later");
 }
 
+std::vector<std::pair<std::string, std::string>> Api::routes() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const Route& route : kRoutes) all.emplace_back(route.method, route.path);
+  return all;
+}
+
 net::HttpResponse Api::handle(const net::HttpRequest& request) {
   bool path_known = false;
   std::string id;

@@ -4,6 +4,10 @@
 // calls it. Errors are {"error": "…"} with status 400, 401, 403, 404 or 409; another tenant's job is one that is not
 // there. Event loop's thread only.
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "api/access.hpp"
 #include "base/clock.hpp"
 #include "net/rate.hpp"
@@ -21,6 +25,8 @@ class Api {
   // Of a request's head, also of an agent's: why it is turned down, which is logged and counted. Nothing: go on.
   [[nodiscard]] std::optional<net::HttpResponse> admit(const net::HttpRequest& head);
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request);
+  // Methods and paths of all that is answered; {id} stands for a job's name, or a trace's number.
+  [[nodiscard]] static std::vector<std::pair<std::string, std::string>> routes();
 
  private:
   [[nodiscard]] std::optional<net::HttpResponse> check_rate(const net::HttpRequest& head, const Caller& caller);

@@ -57,13 +57,26 @@ JobRun::JobRun(std::int64_t run, TuningState state, StoredDocuments documents, c
 
 JobRun::~JobRun() {
   *self_ = nullptr;
-  services_.members.hold(run_, "", {});
+  services_.members.hold(run_, {}, {});
 }
 
 // From its placement to its end, halted too: it may go on. What a scheduler starts is on the scheduler's devices.
+// Where nothing follows the end of the ranks, each node's are others' as soon as its own have ended.
 void JobRun::hold_devices() {
   const bool holds = active() && state().job.submit.empty() && !state().watched;
-  services_.members.hold(run_, name(), holds ? state().nodes : std::vector<NodeShare>{});
+  std::vector<NodeShare> held = holds ? state().nodes : std::vector<NodeShare>{};
+  if (state().ends() && state().doing == Doing::kKilling && events_.empty()) {
+    std::erase_if(held, [this](const NodeShare& share) { return has_ended_on(share.node); });
+  }
+  services_.members.hold(run_, {name(), state().tenant}, held);
+}
+
+// A node that is away is told when it is back.
+bool JobRun::has_ended_on(const std::string& node) const {
+  const Member* member = services_.members.by_node(node);
+  const auto& unanswered = state().outstanding;
+  const bool is_here = member != nullptr && member->peer != 0;
+  return is_here && std::ranges::find(unanswered, node, &OutstandingCommand::node) == unanswered.end();
 }
 
 void JobRun::begin() {
@@ -143,6 +156,10 @@ void JobRun::keep_card() {
 
 void JobRun::take(Outcome told) {
   audit(told);
+  const auto number = [this](const auto& one) {
+    if constexpr (requires { one.tag; }) unnumbered_.push_back({run_, one.tag, one.node});
+  };
+  for (const Action& action : told.actions) std::visit(number, action);
   std::ranges::move(told.actions, std::back_inserter(actions_));
   if (told.changed) unstored_.state_changed = true;
   if (std::exchange(timed_step_, state().step) != state().step) step_times_.observe(state().step_ms / 1e3);
@@ -167,7 +184,8 @@ void JobRun::audit(const Outcome& told) {
 }
 
 // Carrying out an action may bring the next event, so this is a loop and not a recursion. What waits because the loop's
-// time is needed for others comes with a later tick.
+// time is needed for others comes with a later tick. An order is handled and stored at once. What it makes the job do
+// waits like the rest.
 void JobRun::drain(bool at_once) {
   if (std::exchange(draining_, true)) return;
   LoopTime& time = services_.loop_time;
@@ -175,8 +193,10 @@ void JobRun::drain(bool at_once) {
   while (store()) {
     const Nanoseconds stored = services_.clock.monotonic();
     time.charge(state().tenant, std::exchange(since, stored), stored);
-    if (!at_once && !time.may_go_on(state().tenant, stored)) break;
+    const bool is_order = at_once && !events_.empty();
+    if (!is_order && !time.may_go_on(state().tenant, stored)) break;
     if (!actions_.empty()) {
+      number_commands();
       const Action action = std::move(actions_.front());
       actions_.pop_front();
       std::visit(
@@ -197,6 +217,14 @@ void JobRun::drain(bool at_once) {
   draining_ = false;
 }
 
+// Those of all nodes in one transaction: each alone waits for the disk. Where that fails each asks for its own.
+void JobRun::number_commands() {
+  const std::vector<CommandOwner> commands = std::exchange(unnumbered_, {});
+  if (commands.size() < 2) return;
+  const Status numbered = services_.store.number_commands(commands);
+  if (!numbered.ok()) spdlog::warn("job {}: no ids for its commands: {}", name(), numbered.error().message);
+}
+
 bool JobRun::store() {
   if (unstored_.empty()) return true;
   const Status saved = services_.store.save(run_, state(), unstored_, services_.clock.wall().count());
@@ -215,8 +243,11 @@ bool JobRun::store() {
 }
 
 void JobRun::place() {
+  const Nanoseconds begun = services_.clock.monotonic();
+  if (!services_.loop_time.may_go_on(state().tenant, begun)) return;
   auto placement = services_.members.place(state().job, state().tenant, run_);
   std::string why = placement ? "" : services_.members.kept_from(state().job, state().tenant, run_);
+  services_.loop_time.charge(state().tenant, begun, services_.clock.monotonic());
   if (const std::string site = beyond_site(placement ? placement->nodes.size() : 0); !site.empty()) {
     why = site;
     placement.reset();

@@ -77,14 +77,17 @@ class JobRun {
  private:
   void take(Outcome told);
   void audit(const Outcome& told);
-  void drain(bool at_once = false);
+  void drain(bool at_once = false);  // at once: an order among the events
   [[nodiscard]] bool store();
+  void number_commands();
   [[nodiscard]] bool may_be_shelved() const;
   void place();
   // What it asks for, with so many nodes, and the site does not allow.
   [[nodiscard]] std::string beyond_site(std::size_t nodes) const;
   void keep_card();
   void hold_devices();
+  // Of ranks that are being ended.
+  [[nodiscard]] bool has_ended_on(const std::string& node) const;
   void price_plans();
   void priced(const SearchReply& reply);
   [[nodiscard]] Moment now() const { return {services_.clock.monotonic(), services_.clock.wall()}; }
@@ -119,6 +122,7 @@ class JobRun {
   MeasuredValues values_;  // since this process has known the job
   EventQueue events_;
   std::deque<Action> actions_;
+  std::vector<CommandOwner> unnumbered_;  // commands among them, which have no id yet
   Transition unstored_;
   std::string storage_failure_;
   std::string waits_for_;

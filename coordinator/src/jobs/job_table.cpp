@@ -27,6 +27,10 @@ namespace trimtab::coordinator {
 
 namespace {
 
+std::string taken_by_another(const std::string& name) {
+  return "the job name " + name + " is taken by another tenant; choose another name";
+}
+
 // Handing in a job that runs already is no mistake: who lost sight of it finds it again.
 Status check_same(const JobRun& present, const Job& job, bool tune) {
   const TuningState& state = present.state();
@@ -206,7 +210,7 @@ Status JobTable::load(const StoredRun& stored) {
   if (active && !room.ok()) {
     if (!unloaded_.contains(stored.name)) spdlog::error("job {} stays stored: {}", stored.name, room.error().message);
     const bool holds = state.job.submit.empty() && !state.watched;
-    services_.members.hold(stored.run, stored.name, holds ? state.nodes : std::vector<NodeShare>{});
+    services_.members.hold(stored.run, {stored.name, tenant}, holds ? state.nodes : std::vector<NodeShare>{});
     unloaded_[stored.name] = {stored.run, tenant, bytes, room.error().message};
     return {};
   }
@@ -286,7 +290,7 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
   job.knobs = within_target(job.knobs, job.target);  // no more is measured
   JobRun* const present = find(job.name);
   if (present != nullptr && present->state().tenant != tenant) {
-    return no("the job name " + job.name + " is taken by another tenant; choose another name");
+    return no(taken_by_another(job.name));
   }
   if (present != nullptr && present->active()) {
     TRIMTAB_TRY_STATUS(check_same(*present, job, tune));
@@ -295,6 +299,7 @@ Result<Submitted> JobTable::submit(Job job, bool tune, const std::string& tenant
   }
   if (const std::string site = objection(services_.settings.site, job, tune); !site.empty()) return no(site);
   if (const auto stored = unloaded_.find(job.name); stored != unloaded_.end()) {
+    if (!sees(tenant, stored->second.tenant)) return no(taken_by_another(job.name));
     return no("a job " + job.name + " is stored and goes on once there is room for it: " + stored->second.why);
   }
   TRIMTAB_TRY_STATUS(check_room(job.name, tenant));
@@ -322,7 +327,7 @@ Result<JobRun*> JobTable::watch(const std::string& name, const RankWatched& rank
                                 const std::function<bool(const std::string& tenant)>& serves) {
   JobRun* const present = find(name);
   if (present != nullptr && !serves(present->state().tenant)) {
-    return no("the job name " + name + " is taken by another tenant; choose another name");
+    return no(taken_by_another(name));
   }
   if (present != nullptr && present->active()) {
     if (!present->state().watched) {

@@ -2,8 +2,8 @@
 
 // What jobs take of the event loop's time, by tenant. What a tenant's events have taken is its debt, which shrinks by
 // half of the time that passes. One that owes more than a moment waits with what its jobs do next, so that the loop has
-// time for others. People's orders do not wait: how many there may be is bounded (api/access.hpp). Pure. One owner
-// thread.
+// time for others. People's orders do not wait, only what they make jobs do: how many there may be is bounded
+// (api/access.hpp). Pure. One owner thread.
 
 #include <algorithm>
 #include <chrono>

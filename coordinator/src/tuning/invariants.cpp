@@ -21,7 +21,8 @@ void check_plain_values(const TuningState& state, const std::set<std::string>& l
   const auto open = std::ranges::find_if(state.trials, [](const Trial& one) { return !has_ended(one.state); });
   TRIMTAB_ASSERT(open == state.trials.end() || std::next(open) == state.trials.end(), "only the last trial goes on");
   for (const std::string& node : lost) {
-    TRIMTAB_ASSERT(!state.ranks_of(node).empty(), "a node that is away is one of the job's");
+    TRIMTAB_ASSERT(std::ranges::find(state.nodes, node, &NodeShare::node) != state.nodes.end(),
+                   "a node that is away is one of the job's");
   }
   TRIMTAB_ASSERT(!state.has_grown() || (!state.elastic.resizes.empty() && state.elastic.resizes.back().outcome.empty()),
                  "what the job may go back to is of a growth that is not settled");

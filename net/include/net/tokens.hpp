@@ -4,6 +4,8 @@
 // their hashes alone, so that who reads it can do nothing with it. What a role may do is the daemon's to say.
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,10 +30,12 @@ inline constexpr const char* kEveryTenant = "*";
 struct TokenOwner {
   std::string name;
   Role role = Role::kView;
-  std::string tenant;  // whose jobs it sees and owns, of an agent: whose it may run; kEveryTenant: all
+  std::string tenant;                   // whose jobs it sees and owns, of an agent: whose it may run; kEveryTenant: all
+  std::vector<std::string> nodes = {};  // of an agent: the nodes that it may be, which no other token may; empty: any
 };
 
-// One line each: NAME ROLE TENANT sha256:HEX; '#' begins a comment. No name and no token has two. Plain values.
+// One line each: NAME ROLE TENANT sha256:HEX, an agent's with nodes=NODE,NODE behind; '#' begins a comment. No name and
+// no token has two. Plain values.
 class Tokens final {
  public:
   [[nodiscard]] static Result<Tokens> parse(std::string_view text, const std::string& source);
@@ -45,6 +49,9 @@ class Tokens final {
   // False when there is none of that name.
   bool remove(std::string_view name);
   [[nodiscard]] std::vector<TokenOwner> owners() const;
+  // Whether an agent with this owner's token may be the node: a line that names nodes is for those alone, and a node
+  // that lines name is for their tokens alone.
+  [[nodiscard]] bool gives(const TokenOwner& owner, std::string_view node) const;
   // Whether those who may hand in jobs are of more than one tenant; kEveryTenant counts as one.
   [[nodiscard]] bool has_several_tenants() const;
 

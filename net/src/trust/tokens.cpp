@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kHashBytes = 32;
 constexpr std::size_t kTokenBytes = 32;
 constexpr std::string_view kHashName = "sha256:";
+constexpr std::string_view kNodes = "nodes=";
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 constexpr std::array<std::pair<Role, std::string_view>, 4> kRoles{
@@ -57,7 +58,34 @@ bool plain_word(std::string_view word) {
              std::string_view::npos;
 }
 
+bool names(const TokenOwner& owner, std::string_view node) {
+  return std::ranges::find(owner.nodes, node) != owner.nodes.end();
+}
+
+Status check_nodes(const TokenOwner& owner) {
+  const auto fits = [](const std::string& node) {
+    return !node.empty() && node.size() <= 255 && std::ranges::all_of(node, [](char c) {
+      return static_cast<unsigned char>(c) > ' ' && c != '\x7f' && c != ',' && c != '#';
+    });
+  };
+  const bool may_name = owner.nodes.empty() || owner.role == Role::kAgent;
+  if (may_name && std::ranges::all_of(owner.nodes, fits)) return {};
+  return bad_input("the token of '" + owner.name + "' names nodes, which needs the role agent, and names of 1 to 255 " +
+                   "bytes without blanks, ',' and '#'");
+}
+
+std::vector<std::string> parted(std::string_view text) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const auto comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 Status check(const TokenOwner& owner) {
+  TRIMTAB_TRY_STATUS(check_nodes(owner));
   const bool known_tenant = owner.tenant == kEveryTenant || is_tenant_name(owner.tenant);
   if (plain_word(owner.name) && known_tenant) return {};
   return bad_input("a token's name and tenant have 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-' (a tenant may be '" +
@@ -95,17 +123,23 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
     std::string hash;
     std::string more;
     if (!(words >> owner.name)) continue;
-    words >> role >> owner.tenant >> hash;
+    words >> role >> owner.tenant >> hash >> more;
+    if (more.starts_with(kNodes)) {
+      owner.nodes = parted(std::string_view(more).substr(kNodes.size()));
+      more.clear();
+      words >> more;
+    }
     const auto known = parse_role(role);
     const auto bytes = hash.starts_with(kHashName) ? from_hexadecimal(hash.substr(kHashName.size())) : std::nullopt;
+    owner.role = known.value_or(Role::kView);
     // The line itself is not repeated: somebody may have written a token there.
-    if (!known || !bytes || words >> more || !check(owner).ok()) {
+    if (!known || !bytes || !more.empty() || !check(owner).ok()) {
       return bad_input(source + ":" + std::to_string(number) +
-                       ": a token's line is NAME ROLE TENANT sha256:HEX, the role view, operate, costs or agent; "
-                       "'trimtab token add NAME --role ROLE --tokens " +
+                       ": a token's line is NAME ROLE TENANT sha256:HEX, the role view, operate, costs or agent, an "
+                       "agent's with nodes=NODE,NODE behind where it is for those alone; 'trimtab token add NAME "
+                       "--role ROLE --tokens " +
                        source + "' writes it");
     }
-    owner.role = *known;
     if (tokens.has(owner.name, *bytes)) {
       return bad_input(source + ":" + std::to_string(number) + ": the name '" + owner.name +
                        "' or its token stands there twice: remove one of the lines");
@@ -123,7 +157,11 @@ std::string Tokens::text() const {
   std::string text = "# name role tenant hash\n";
   for (const Entry& entry : entries_) {
     text += entry.owner.name + " " + std::string(to_string(entry.owner.role)) + " " + entry.owner.tenant + " " +
-            std::string(kHashName) + to_hexadecimal(entry.hash) + "\n";
+            std::string(kHashName) + to_hexadecimal(entry.hash);
+    for (const std::string& node : entry.owner.nodes) {
+      text += (&node == &entry.owner.nodes.front() ? " " + std::string(kNodes) : ",") + node;
+    }
+    text += "\n";
   }
   return text;
 }
@@ -157,6 +195,11 @@ std::vector<TokenOwner> Tokens::owners() const {
   std::vector<TokenOwner> owners;
   for (const Entry& entry : entries_) owners.push_back(entry.owner);
   return owners;
+}
+
+bool Tokens::gives(const TokenOwner& owner, std::string_view node) const {
+  if (!owner.nodes.empty()) return names(owner, node);
+  return std::ranges::none_of(entries_, [&](const Entry& one) { return names(one.owner, node); });
 }
 
 bool Tokens::has_several_tenants() const {

@@ -315,7 +315,7 @@ TEST_CASE("two jobs get no device in common unasked, and the one that waits is t
   Membership members(clock);
   REQUIRE(members.join(hello("a"), 1).ok());
   REQUIRE(members.join(hello("b"), 2).ok());
-  members.hold(1, "old", {{"a", 0, 2}, {"b", 2, 1}});
+  members.hold(1, {"old", "*"}, {{"a", 0, 2}, {"b", 2, 1}});
   CHECK(members.place(job(3), "*", 1));  // its own are no others'
   CHECK(members.place(job(1), "*", 2)->nodes == std::vector<NodeShare>{{"b", 0, 1}});
   CHECK_FALSE(members.place(job(2), "*", 2));
@@ -329,7 +329,7 @@ TEST_CASE("two jobs get no device in common unasked, and the one that waits is t
   Job submitted = job(4);
   submitted.submit = {"sbatch"};
   CHECK(members.place(submitted, "*", 2));  // the scheduler has the devices
-  members.hold(1, "", {});
+  members.hold(1, {}, {});
   CHECK(members.place(job(4), "*", 2));
   CHECK(members.kept_from(job(4), "*", 2).empty());
 }
@@ -338,7 +338,7 @@ TEST_CASE("a token uses names of its own alone: those that it used first, while 
   ManualClock clock;
   Membership members(clock);
   std::string gone;
-  members.ask_of_owners([&](const std::string& owner) { return owner != gone; });
+  members.names().know({}, [&](const std::string& owner, const std::string&) { return owner != gone; }, {});
   const auto join = [&](const std::string& node, const std::string& owner, std::uint64_t peer) {
     Introduction said = hello(node);
     said.owner = owner;
@@ -383,8 +383,8 @@ TEST_CASE("a lost node that no job has had is forgotten after an hour, and its t
   };
   REQUIRE(join("n0", 1).ok());
   REQUIRE(join("n1", 2).ok());
-  members.hold(7, "gpt", {{"n0", 0, 1}});
-  members.hold(7, "gpt", {});
+  members.hold(7, {"gpt", "*"}, {{"n0", 0, 1}});
+  members.hold(7, {}, {});
   CHECK_THAT(join("n2", 3).error().message, Catch::Contains("max_nodes_of_token"));
   for (const std::uint64_t peer : {1, 2}) members.disconnected(peer);
   clock.advance(kNodeTimeout + std::chrono::seconds(1));

@@ -63,6 +63,10 @@ TEST_CASE("a line that is no token's is refused by its number and is not repeate
                                        "ana view ana sha256:abc",
                                        "ana view ana " + hash,
                                        "ana view ana sha256:" + hash + " more",
+                                       "ana agent ana sha256:" + hash + " nodes=n0 more",
+                                       "ana agent ana sha256:" + hash + " nodes=",
+                                       "ana agent ana sha256:" + hash + " nodes=n0,,n1",
+                                       "ana view ana sha256:" + hash + " nodes=n0",
                                        "an/a view ana sha256:" + hash,
                                        "ana view ana sha256:" + std::string(64, 'g'),
                                        "tt_secret"};
@@ -74,6 +78,29 @@ TEST_CASE("a line that is no token's is refused by its number and is not repeate
     CHECK(parsed.error().message.find("'trimtab token add NAME --role ROLE --tokens tokens'") != std::string::npos);
     CHECK(parsed.error().message.find("secret") == std::string::npos);
   }
+}
+
+TEST_CASE("what lines say of nodes is kept, and gives each to the tokens of those lines alone") {
+  Tokens tokens;
+  REQUIRE(tokens.add({"n0", Role::kAgent, "ana", {"n0", "n0.lab"}}, "t0").ok());
+  REQUIRE(tokens.add({"others", Role::kAgent, "*"}, "t1").ok());
+  for (const char* node : {"", "a,b", "a b", "a#b", "a\nb"}) {
+    CHECK_FALSE(tokens.add({"bad", Role::kAgent, "ana", {node}}, "t2").ok());
+  }
+  CHECK_FALSE(tokens.add({"bad", Role::kOperate, "ana", {"n1"}}, "t2").ok());
+  const auto read = Tokens::parse(tokens.text() + "# nodes=n1\n", "tokens");
+  REQUIRE(read.ok());
+  CHECK(read->text() == tokens.text());
+  const TokenOwner one = *read->find("t0");
+  const TokenOwner others = *read->find("t1");
+  CHECK(one.nodes == std::vector<std::string>{"n0", "n0.lab"});
+  CHECK(others.nodes.empty());
+  for (const char* node : {"n0", "n0.lab"}) {
+    CHECK(read->gives(one, node));
+    CHECK_FALSE(read->gives(others, node));
+  }
+  CHECK_FALSE(read->gives(one, "n1"));
+  CHECK(read->gives(others, "n1"));
 }
 
 TEST_CASE("a token file is read again when it has changed, and a broken one changes nothing") {

@@ -1,0 +1,74 @@
+#include "agents/node_names.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace trimtab::coordinator {
+
+void NodeNames::know(Stored stored, MayHave may_have, Keep keep) {
+  may_have_ = std::move(may_have);
+  keep_ = std::move(keep);
+  names_ = std::move(stored);
+  owners_.clear();
+  for (const auto& [owner, nodes] : names_) {
+    for (const std::string& node : nodes) owners_.emplace(node, owner);
+  }
+}
+
+// Where no token vouches for a node, its name is the machine's users', who are trusted alike.
+Status NodeNames::take(const std::string& node, const std::string& owner,
+                       const std::function<bool(const std::string& node)>& is_member) {
+  if (owner.empty()) return {};
+  const auto held = owners_.find(node);
+  const std::string former = held == owners_.end() ? "" : held->second;
+  if (former == owner) return {};
+  if (!former.empty() && may_have(former, node)) {
+    return no("the node name " + node + " is the token's of " + former + ", which used it first, and the token of " +
+              owner + " may use names of its own alone: name the node " +
+              "otherwise (--node), start its agent with the token of " + former + ", remove that token ('trimtab " +
+              "token remove'), or let the line of " + owner + " in the file of tokens name the node (nodes=" + node +
+              ")");
+  }
+  std::vector<std::string> own = names_[owner];
+  const auto present = std::ranges::count_if(own, is_member);
+  if (std::cmp_greater_equal(present, most_of_token_)) {
+    return no("the token of " + owner + " has used " + std::to_string(present) + " names of nodes, and may use " +
+              std::to_string(most_of_token_) + " (max_nodes_of_token): node " + node +
+              " needs a token of its own. Lost nodes that no job has had are forgotten after an hour");
+  }
+  while (own.size() >= most_of_token_) own.erase(std::ranges::find_if_not(own, is_member));
+  own.push_back(node);
+  if (!former.empty()) {
+    std::vector<std::string> left = names_[former];
+    std::erase(left, node);
+    TRIMTAB_TRY_STATUS(set(former, std::move(left)));
+  }
+  return set(owner, std::move(own));
+}
+
+Status NodeNames::release() {
+  const Stored before = names_;
+  for (const auto& [owner, nodes] : before) {
+    std::vector<std::string> left = nodes;
+    std::erase_if(left, [&](const std::string& node) { return !may_have(owner, node); });
+    if (left.size() < nodes.size()) TRIMTAB_TRY_STATUS(set(owner, std::move(left)));
+  }
+  return {};
+}
+
+Status NodeNames::set(const std::string& owner, std::vector<std::string> nodes) {
+  if (keep_) {
+    const Status kept = keep_(owner, nodes);
+    if (!kept.ok()) return wrap("that names of nodes are the token's of " + owner + " cannot be stored", kept.error());
+  }
+  for (const std::string& node : names_[owner]) owners_.erase(node);
+  for (const std::string& node : nodes) owners_[node] = owner;
+  if (nodes.empty()) {
+    names_.erase(owner);
+  } else {
+    names_[owner] = std::move(nodes);
+  }
+  return {};
+}
+
+}  // namespace trimtab::coordinator
