@@ -95,8 +95,8 @@ struct Errors {
   double without = 0;
   double in_order = 0;     // each by what the ones before it taught
   double of_left_out = 0;  // without, of all
-  double applied = 0;      // each by the applied factors, fitted to all others
-  double repeated = 0;     // each by what all others taught, the choice of factors too
+  double applied = 0;      // each by what all others teach, where what all teach is applied
+  double repeated = 0;     // each by what all others teach and apply
 };
 
 Errors errors_of(const std::vector<Step>& steps) {
@@ -244,11 +244,11 @@ int main(int argc, char** argv) {
       "%llu`.\n\n",
       static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(evaluations));
   std::printf(
-      "Mean relative errors of predicted steps. \"Left out\": each plan predicted by the factors that are applied, "
-      "fitted to all "
-      "other\nplans of the job. \"Choice repeated\": those are chosen without the plan, too, so that of a few plans "
-      "one fewer "
-      "decides.\n\"Before it ran\": each plan but the first predicted from those that had run, which is what a report "
+      "Mean relative errors of predicted steps. \"Left out\": each plan predicted by what all other plans of the job "
+      "teach, the\nchoice of factors included, where calibration applies what all of them teach, else by the costs. "
+      "\"Choice repeated\": whether\nanything is applied is decided without the plan, too, so that of a few plans one "
+      "fewer decides.\n\"Before it ran\": each plan but the first predicted from those that had run, which is what a "
+      "report "
       "calls\n"
       "`prediction_error`.\n\n## Recorded steps\n\nReports have each plan's time by the costs alone and as measured, "
       "not what it is "

@@ -102,7 +102,8 @@ Agent::Implementation::Implementation(net::EventLoop& event_loop, const Configur
                   look_at_others();
                   return [this, since = clock.monotonic()] {
                     look_at_others();
-                    return others.disturbed_since(since);
+                    look_at_gpus();
+                    return Disturbance{others.disturbed_since(since), gpu_clocks.disturbed_since(since)};
                   };
                 },
                 [this](const std::string& job, const std::string& tenant) {
@@ -278,7 +279,7 @@ void Agent::Implementation::drain() {
 
 void Agent::Implementation::flush_costs() {
   loop.assert_on_loop();
-  rings.take(collected, others.disturbed());
+  rings.take(collected, {others.disturbed(), gpu_clocks.disturbed_since(clock.monotonic() - GpuClocks::kWindow)});
   collected.flush(
       [this](const CostOrigin& origin, const std::vector<Cost>& part) { return costs->store(origin, part); });
   if (collected.empty()) rings.kept();
@@ -352,6 +353,10 @@ void Agent::Implementation::look_at_others() {
   next_look = end + (end - begun) * kRestForLook;
 }
 
+void Agent::Implementation::look_at_gpus() {
+  if (sampler) gpu_clocks.add(gpu_speeds(sampler->samples()), clock.monotonic());
+}
+
 void Agent::Implementation::look_after() {
   loop.assert_on_loop();
   const bool measures = rings.size() > 0 || commands.running() > 0;
@@ -360,6 +365,7 @@ void Agent::Implementation::look_after() {
   } else if (clock.monotonic() >= next_look) {
     look_at_others();
   }
+  if (measures) look_at_gpus();
   storage.tick();
   flush_costs();
   report_sources();

@@ -10,6 +10,7 @@
 #include "host/sampler.hpp"
 #include "net/link.hpp"
 #include "net/otlp_exporter.hpp"
+#include "node/gpu_clocks.hpp"
 #include "node/kill_switch.hpp"
 #include "node/metrics_page.hpp"
 #include "node/others_use.hpp"
@@ -53,6 +54,7 @@ struct Agent::Implementation {
   void send_collectives();
   void measured(const Job& job, const std::vector<Cost>& costs);
   void look_at_others();
+  void look_at_gpus();
   void look_after();
   void tell_signs_of_life();
   void watch_checkpoints();
@@ -94,6 +96,7 @@ struct Agent::Implementation {
   TraceRecorder traces;
   RankRings rings;
   OthersUse others;
+  GpuClocks gpu_clocks;
   Nanoseconds next_look{0};
   CommandRunner commands;
   RankSessions sessions;

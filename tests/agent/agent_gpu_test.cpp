@@ -95,11 +95,14 @@ class Script {
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
 
-  void write(const std::string& power_limit) const {
+  void write(const std::string& power_limit, int clock_mhz = 1755) const {
     std::ofstream(path_ + ".new") << "system nvmlSystemGetDriverVersion 550.54.15\n"
                                      "system nvmlDeviceGetCount_v2 1\n"
                                      "0 nvmlDeviceGetName NVIDIA H100 80GB HBM3\n"
                                      "0 nvmlDeviceGetTemperature/0 54\n"
+                                     "0 nvmlDeviceGetClockInfo/1 "
+                                  << clock_mhz
+                                  << "\n"
                                      "0 nvmlDeviceGetEnforcedPowerLimit "
                                   << power_limit << "\n";
     std::filesystem::rename(path_ + ".new", path_);
@@ -134,6 +137,34 @@ TEST_CASE("an agent tells its GPUs, and costs measured after a change of them ha
   const Fingerprint now = fingerprint_of(batch.cost_batch().fingerprint_json());
   CHECK(now.environment.at("OPENBLAS_NUM_THREADS") == "1");
   CHECK(now.device.at("power_limit_w") == "500");
+}
+
+TEST_CASE("what a benchmark measures while the GPU is held below its usual clock is disturbed") {
+  FakeCoordinator coordinator;
+  const Script script(coordinator.directory / "nvml");
+  const std::uint16_t port = some_port();
+  coordinator.start_agent(
+      {{"--nvml", FAKE_NVML}, {"--sample-period", "100ms"}, {"--metrics-port", std::to_string(port)}});
+  coordinator.wait_for_hello();
+  Job job = coordinator.job();
+  const std::string cost = R"({"kind":"operator_forward","subject":"a","dtype":"float32","samples":1})";
+  job.benchmark = {"echo", R"({"item":0,"cost":)" + cost + R"(,"values":[1000],"clock":"device"})"};
+  std::uint64_t command = 0;
+  // Whether what the next benchmark measures is disturbed, once NVML's sample says this clock.
+  const auto disturbed = [&](int mhz) {
+    script.write("700000", mhz);
+    const std::string sample = R"(trimtab_device_clock_hertz{device="0",clock="sm"} )" + std::to_string(mhz) + "000000";
+    coordinator.wait("the clock's sample", [&] { return metrics_at(port).find(sample) != std::string::npos; });
+    coordinator.forget();
+    coordinator.benchmark(++command, job, {0});
+    (void)coordinator.wait_for_done(command);
+    const auto& batch = coordinator.wait_for("costs", [](const auto& message) { return message.has_cost_batch(); });
+    return batch.cost_batch().entries(0).condition().find("disturbed") != std::string::npos;
+  };
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(disturbed(1755));
+  CHECK_FALSE(disturbed(1650));
+  CHECK(disturbed(1200));
+  CHECK_FALSE(disturbed(1755));
 }
 
 TEST_CASE("an agent whose GPUs change under running ranks says hello anew, and the ranks train on") {

@@ -387,6 +387,34 @@ TEST_CASE("what was taken over of near hardware is told, priced and explained, a
   CHECK(run({"db", "show", scene.costs}).out == shown);
 }
 
+TEST_CASE(
+    "a cost whose own values say that the machine was disturbed is told as such, where costs are shown and explained") {
+  const Scene scene;
+  CostDatabase database = CostDatabase::open(scene.costs, OpenMode::kReadWrite).value();
+  const auto time_of = [](CostKind kind, std::int32_t samples, std::int64_t often, std::int64_t else_ns) {
+    CostKey key;
+    key.kind = kind;
+    key.subject = "mlp-h64";
+    key.dtype = "float32";
+    key.samples = samples;
+    Cost cost{key, {}};
+    for (int i = 0; i < 40; ++i) cost.statistics.add(i % 20 < 11 ? often : else_ns);
+    return cost;
+  };
+  const std::vector<Cost> loaded{time_of(CostKind::kOperatorForward, 2, 10'000'000, 19'000'000)};
+  const std::vector<Cost> quiet{time_of(CostKind::kOperatorBackward, 64, 10'000'000, 10'100'000)};
+  REQUIRE(database.add_batch({"loaded", 1}, fingerprint_of("one"), "benchmark", loaded).ok());
+  REQUIRE(database.add_batch({"quiet", 1}, fingerprint_of("one"), "training alone host-clock", quiet).ok());
+  const std::string told = "benchmark, disturbed (the middle half of its values spans 9";
+  const std::string shown = trimtab_program({"db", "show", scene.costs}).out;
+  INFO(shown);
+  CHECK(shown.find(told) != std::string::npos);
+  CHECK(shown.find("training, alone, host's clock, disturbed") == std::string::npos);
+  const std::string explained = trimtab_program(scene.with({"evaluate", "--plan", scene.plan, "--explain"})).out;
+  INFO(explained);
+  CHECK(explained.find(told) != std::string::npos);
+}
+
 TEST_CASE("databases are shown, merged once, compared and exported") {
   const Scene scene;
   const std::string slower = scene.database("slower.db", "one", 1.5);

@@ -221,11 +221,11 @@ Status CommandRunner::benchmark(const wire::Command& command) {
   order.deadline = deadline_of(asked.deadline_s());
   order.job = job;
   make_rendezvous_directory(order.rendezvous);
-  const std::function<bool()> disturbed =
-      surroundings_.watch_others ? surroundings_.watch_others() : [] { return false; };
-  const auto measured = [this, job, disturbed](std::vector<Cost> costs) {
-    const bool marked = disturbed();
-    for (Cost& cost : costs) cost.source.disturbed = marked && cost.source.clock != CostSource::Clock::kDevice;
+  const std::function<Disturbance()> watched =
+      surroundings_.watch_node ? surroundings_.watch_node() : [] { return Disturbance(); };
+  const auto measured = [this, job, watched](std::vector<Cost> costs) {
+    const Disturbance disturbance = watched();
+    for (Cost& cost : costs) cost.source.disturbed = disturbance.of(cost.source.clock);
     surroundings_.measured(job, costs);
   };
   TRIMTAB_TRY(running_[command.id()].work, surroundings_.programs->benchmark(order, measured, callbacks(command.id())));

@@ -7,6 +7,7 @@
 #include "commands/job_context.hpp"
 #include "commands/job_programs.hpp"
 #include "costs/cost_batches.hpp"
+#include "node/disturbance.hpp"
 #include "ranks/launched_ranks.hpp"
 
 namespace trimtab::agent {
@@ -31,8 +32,8 @@ class CommandRunner final {
     // The node's kill switch is thrown.
     std::function<bool()> held;
     std::shared_ptr<JobPrograms> programs = nullptr;  // nothing: the machine's
-    // A benchmark begins; what is returned says when it has ended whether others disturbed it. Nothing: nobody looks.
-    std::function<std::function<bool()>()> watch_others = nullptr;
+    // A benchmark begins; what is returned says when it has ended what disturbed it. Nothing: nobody looks.
+    std::function<std::function<Disturbance()>()> watch_node = nullptr;
     // A command of this tenant's job comes (JobRetention::give_to()). Nothing: all jobs are one tenant's.
     std::function<Status(const std::string& job, const std::string& tenant)> give_directories = nullptr;
   };

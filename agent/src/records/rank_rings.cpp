@@ -438,10 +438,11 @@ void RankRings::take_collectives(const std::function<void(const RankCollectives&
   for (const RankCollectives& rank : std::exchange(collectives_, {})) sink(rank);
 }
 
-void RankRings::take(CostCollection& into, bool disturbed) {
+void RankRings::take(CostCollection& into, const Disturbance& disturbance) {
   for (auto& [peer, ring] : rings_) collect(ring, false);
   collected_.flush([&](const CostOrigin& origin, std::vector<Cost> costs) {
-    const bool marked = disturbed && origin.source.clock == CostSource::Clock::kHost;
+    const CostSource::Clock clock = origin.source.clock;
+    const bool marked = clock != CostSource::Clock::kNotSaid && disturbance.of(clock);
     for (Cost& cost : costs) cost.source.disturbed = cost.source.disturbed || marked;
     into.add(origin.owner, costs);
     return true;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "costs/collective_samples.hpp"
+#include "node/disturbance.hpp"
 #include "records/activity_fold.hpp"
 #include "records/range_fold.hpp"
 #include "records/step_passes.hpp"
@@ -50,9 +51,8 @@ class RankRings final {
   // To be called ten times a second. Takes some 60 ms at most, whatever is in the rings: what is left then comes first
   // the next time. Where it took longer all the same, the next calls do nothing until that is made up for.
   void drain();
-  // What was folded since the last call. `disturbed`: others took processor time of the machine meanwhile, so that what
-  // a host's clock timed is told apart.
-  void take(CostCollection& into, bool disturbed = false);
+  // What was folded since the last call. What the node's disturbance meanwhile has made longer is told apart.
+  void take(CostCollection& into, const Disturbance& disturbance = {});
   // What was taken is stored: an agent that is killed from now on has not lost it.
   void kept();
   // What each rank does now; of a rank with several processes the one that trains. Counts "since it was last asked".

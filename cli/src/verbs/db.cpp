@@ -13,6 +13,7 @@
 #include "report/sections.hpp"
 #include "schema/nccl_choice.hpp"
 #include "terminal_text.hpp"
+#include "tuner/cost_choice.hpp"
 
 namespace trimtab::cli {
 
@@ -111,7 +112,7 @@ std::string fingerprint_text(const Fingerprint& fingerprint, const std::vector<C
   TextTable table({"longest", "source", ">mean", ">95 % interval", ">values"});
   for (const Cost* cost : longest(costs, top)) {
     const Statistics& values = cost->statistics;
-    table.add({describe(cost->key), describe(cost->source), format_cost(cost->key.kind, values.mean()),
+    table.add({describe(cost->key), tuner::describe(cost->source, values), format_cost(cost->key.kind, values.mean()),
                "± " + format_cost(cost->key.kind, half_interval(values)), std::to_string(values.count())});
   }
   return text + (table.empty() ? "" : "\n" + table.str(2));
@@ -140,7 +141,8 @@ Result<int> show(const Arguments& arguments, Console& console) {
   json list = json::array();
   for (const Fingerprint& fingerprint : fingerprints) {
     if (!hash(fingerprint).starts_with(arguments.fingerprint)) continue;
-    TRIMTAB_TRY(const std::vector<Cost> costs, database->costs(hash(fingerprint)));
+    TRIMTAB_TRY(std::vector<Cost> stored, database->costs(hash(fingerprint)));
+    const std::vector<Cost> costs = tuner::told_apart(std::move(stored));
     const auto taken = taken_over_there(*database, hash(fingerprint));
     if (arguments.json) {
       list.push_back(fingerprint_json(fingerprint, costs, top));

@@ -33,7 +33,7 @@ struct CostSource {
   Beside beside = Beside::kNotSaid;
   Clock clock = Clock::kNotSaid;
   bool waiting = false;    // contains waiting for other ranks
-  bool disturbed = false;  // others took processor time of the machine meanwhile
+  bool disturbed = false;  // others took the machine's processors meanwhile, or a GPU ran below its usual clock
   // Of a benchmark's pass on a device: behind a cover, so that no waiting for its host is in it. Its launch is known.
   bool covered = false;
   // Of what is taken over, in millionths: what its values are multiplied by, and by how much the logarithm of that may

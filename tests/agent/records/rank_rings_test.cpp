@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 #include <string>
 
 #include "../hand_made_ring.hpp"
@@ -54,6 +55,24 @@ struct Rig {
   RankRings rings{ring.clock, {}};
 };
 
+// Of one such cost, whether it was disturbed.
+std::set<bool> marks(const Disturbance& disturbance) {
+  Rig rig;
+  for (std::uint64_t i = 0; i < 5; ++i) rig.pass(kNow - 100 + i, kNow - 50 + i);
+  rig.rings.producer_ended(1);
+  rig.rings.drain();
+  CostCollection collected;
+  rig.rings.take(collected, disturbance);
+  std::set<bool> found;
+  collected.flush([&](const CostOrigin&, const std::vector<Cost>& costs) {
+    for (const Cost& cost : costs) {
+      if (cost.key.kind == CostKind::kOperatorForward) found.insert(cost.source.disturbed);
+    }
+    return true;
+  });
+  return found;
+}
+
 const std::string kForward = "operator_forward a-key bfloat16 samples=4 tp=1 default";
 
 }  // namespace
@@ -77,6 +96,12 @@ TEST_CASE("where CUPTI cannot say what the device does the host's time is no ope
     CHECK_FALSE(counts.contains(kForward));
     CHECK(counts.contains("range op/a/forward"));
   }
+}
+
+TEST_CASE("what a pass took while others or a GPU's clock disturbed it is told apart") {
+  CHECK(marks({}) == std::set{false});
+  CHECK(marks({.others = true}) == std::set{true});
+  CHECK(marks({.gpus = true}) == std::set{true});
 }
 
 TEST_CASE("a record from the future is refused and counted") {

@@ -268,17 +268,21 @@ TEST_CASE("measured plans come back with their layout and the calibrated predict
   SearchTask task = task_of(world);
   const Plan plan = make_plan(world.model, 2, {3, 6}, {1, 1}, {{{0, 3}}, {}});
   const Plan other = make_plan(world.model, 4, {3, 6}, {1, 1});
+  const Plan third = make_plan(world.model, 2, {2, 6}, {1, 1});
   const auto measured = [](const Plan& of, double raw) {
     return MeasuredPlan{{to_json(of), semantic_hash(of)}, raw * 1.4, raw * 0.01, {}, {}, 0, {}};
   };
-  // What plans take by the costs alone; of one, nothing is learnt.
-  task.observations = {measured(plan, 100)};
-  const double raw = reply_to(task).observed[0].predicted.raw_ms;
-  task.observations = {measured(other, 100)};
-  const double raw_of_other = reply_to(task).observed[0].predicted.raw_ms;
-  task.observations = {measured(plan, raw), measured(other, raw_of_other)};
+  // What plans take by the costs alone; of one step, nothing is learnt.
+  const auto raw_of = [&](const Plan& of) {
+    task.observations = {measured(of, 100)};
+    return reply_to(task).observed[0].predicted.raw_ms;
+  };
+  const double raw = raw_of(plan);
+  const std::vector<MeasuredPlan> seen{measured(plan, raw), measured(other, raw_of(other)),
+                                       measured(third, raw_of(third))};
+  task.observations = seen;
   const SearchReply reply = reply_to(task);
-  REQUIRE(reply.observed.size() == 2);
+  REQUIRE(reply.observed.size() == 3);
   CHECK(reply.observed[0].layout == semantic_hash(layout_of(plan)));
   CHECK(reply.observed[0].predicted.raw_ms == raw);
   CHECK(reply.observed[0].predicted.mean_ms > 1.2 * raw);

@@ -7,10 +7,11 @@
 // step's time alone cannot tell them apart. What an earlier job learnt is the prior of the next, once it is aged.
 //
 // A factor is applied where it foretells steps that it was not fitted to, and only there: each measured plan in turn is
-// left out and predicted from the others (Stone 1974, cross-validatory choice). One that does not stays where the prior
-// has it, as unsure as before. A prior is held to the same: one that foretells the measured steps worse than costs
-// alone do is dropped. One measured step teaches no factor: nothing is left to hold it against. What its plan's passes
-// say is applied where that step bears it out by far. Pure; plain values.
+// left out and predicted from the others (Stone 1974, cross-validatory choice), and then once more with that choice
+// itself repeated without the plan. One that does not stays where the prior has it, as unsure as before. A prior is
+// held to the same: one that foretells the measured steps worse than costs alone do is dropped. One measured step
+// teaches no factor: nothing is left to hold it against. What its plan's passes say is applied where that step bears it
+// out by far. Pure; plain values.
 
 #include <array>
 #include <cstddef>
@@ -51,8 +52,8 @@ struct Calibration {
   double residual_sigma = 0.05;  // relative, of what is left unexplained
   double memory_sigma = 0.015;   // the same, of stages' peaks
   int observations = 0;
-  // The mean relative error of steps that were left out, with what is applied and by the costs alone. Of the
-  // observations that this was learnt from; 0 of none. Never the first above the second.
+  // The mean relative error of steps that were left out: each by what the others teach, the choice of what is applied
+  // included, and by the costs alone. Of what this was learnt from; 0 of none. Never the first above the second.
   double left_out_error = 0;
   double left_out_error_of_costs = 0;
   // Of an operator's passes, by cost key, beside `computation`; absent = 1.

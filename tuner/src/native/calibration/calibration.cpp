@@ -260,7 +260,7 @@ void finish(const TimeChoice& choice, const LeftOutErrors& of_costs, Calibration
   calibration.memory = before.memory;
   calibration.memory_sigma = before.memory_sigma;
   calibration.observations = static_cast<int>(of_costs.size());
-  calibration.left_out_error = mean(choice.errors);
+  calibration.left_out_error = std::min(mean(choice.errors), mean(of_costs));  // but for rounding never above
   calibration.left_out_error_of_costs = mean(of_costs);
 }
 
@@ -309,17 +309,20 @@ std::vector<MemoryRow> memory_rows_at(const CostTable& table, const std::vector<
   return rows;
 }
 
-// What passes have taught is held to steps: of one plan by far, for passes and step may be wrong together.
-bool foretell_better(const std::vector<Observation>& observations, const TimeChoice& without, const TimeChoice& with) {
-  if (observations.size() > 1) return mean(with.errors) <= mean(without.errors);
+// What passes have taught is held to steps. Of one plan, if no other holds it: by far, for passes and step may be wrong
+// together.
+bool foretell_better(const std::vector<Observation>& observations, bool held, const TimeChoice& without,
+                     const TimeChoice& with) {
+  if (held || observations.size() > 1) return mean(with.errors) <= mean(without.errors);
   const Observation& seen = observations.front();
   const double noise = root_of_squares(seen.measured_sigma_ms / seen.measured_ms, with.calibration.residual_sigma);
   return falls_by_far(without.errors.front(), with.errors.front(), noise);
 }
 
 // Of an earlier job, or from the costs alone: whichever foretells better; then with operators' factors, where those do.
-TimeChoice learn_time(const CostTable& table, const std::vector<Observation>& observations,
-                      const Calibration& earlier) {
+// `held`: other steps will be predicted by it before it is believed.
+TimeChoice learn_time(const CostTable& table, const std::vector<Observation>& observations, const Calibration& earlier,
+                      bool held) {
   const auto learn_from = [&](OperatorFactors base) {
     PricedSteps steps(table, observations, std::move(base));
     return choose_factors(steps);
@@ -336,7 +339,51 @@ TimeChoice learn_time(const CostTable& table, const std::vector<Observation>& ob
   OperatorFactors operators = learn_operators(table, observations, base);
   if (operators.without.empty()) return best;
   TimeChoice of_operators = learn_from(std::move(operators));
-  return foretell_better(observations, best, of_operators) ? of_operators : best;
+  return foretell_better(observations, held, best, of_operators) ? of_operators : best;
+}
+
+// How factors are learnt from steps, and what a step takes under them.
+struct Learning {
+  std::function<TimeChoice(const std::vector<Observation>&, bool held)> learn;
+  std::function<double(const Calibration&, const Observation&)> predict;
+};
+
+// Of each step, predicted by what all other plans teach: the choice of factors is repeated without its plan.
+LeftOutErrors repeated_errors(const Learning& learning, const std::vector<Observation>& observations) {
+  LeftOutErrors errors;
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    std::vector<Observation> others = observations;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const double predicted = learning.predict(learning.learn(others, true).calibration, observations[i]);
+    errors.push_back(std::abs(predicted / observations[i].measured_ms - 1));
+  }
+  return errors;
+}
+
+bool same_factors(const Calibration& a, const Calibration& b) {
+  const auto same = [](const auto& one, const auto& other) {
+    return one.first == other.first && one.second.value == other.second.value;
+  };
+  return parameters(a) == parameters(b) && std::ranges::equal(a.operators, b.operators, same);
+}
+
+// What was learnt where it predicts better, of several plans with its choice repeated without each; else what stands.
+TimeChoice held_to_others(const Learning& learning, const std::vector<Observation>& observations, TimeChoice standing) {
+  TimeChoice learnt = learning.learn(observations, false);
+  if (same_factors(learnt.calibration, standing.calibration)) return standing;
+  if (observations.size() > 1) learnt.errors = repeated_errors(learning, observations);
+  return mean(learnt.errors) < mean(standing.errors) ? learnt : standing;
+}
+
+// Without anything that these steps teach: as an earlier job's factors have it, or the costs alone.
+TimeChoice standing(const CostTable& table, const std::vector<Observation>& observations, const Calibration& earlier) {
+  const auto stand = [&](const Calibration& at) {
+    PricedSteps steps(table, observations, {at, {}});
+    return stand_still(steps);
+  };
+  TimeChoice alone = stand(costs_alone(earlier));
+  TimeChoice before = stand(earlier);
+  return mean(before.errors) <= mean(alone.errors) ? before : alone;
 }
 
 }  // namespace
@@ -352,10 +399,15 @@ Calibration calibrate(const std::vector<Observation>& observations) {
   }
   if (!used.empty()) {
     PredictedSteps steps(used);
-    const LeftOutErrors of_costs = errors_of(used, predictions);
-    TimeChoice choice = choose_factors(steps);
-    if (mean(choice.errors) > mean(of_costs)) choice = stand_still(steps);
-    finish(choice, of_costs, calibration);
+    const auto learn = [](const std::vector<Observation>& from, bool /*held*/) {
+      PredictedSteps of_these(from);
+      return choose_factors(of_these);
+    };
+    const auto predict = [](const Calibration& learnt, const Observation& seen) {
+      const std::vector<Observation> one{seen};
+      return PredictedSteps(one).predict_without(0, parameters(learnt));
+    };
+    finish(held_to_others({learn, predict}, used, stand_still(steps)), errors_of(used, predictions), calibration);
   }
   learn_memory([&](double) { return memory_rows(observations); }, Calibration{}, calibration);
   return calibration;
@@ -378,13 +430,14 @@ Calibration calibrate(const CostTable& table, const std::vector<Observation>& ob
     predictions.push_back(std::move(prediction));
   }
   if (!used.empty()) {
-    const LeftOutErrors of_costs = errors_of(used, predictions);
-    TimeChoice choice = learn_time(table, used, earlier);
-    if (mean(choice.errors) > mean(of_costs)) {
-      PricedSteps steps(table, used, {costs_alone(earlier), {}});
-      choice = stand_still(steps);
-    }
-    finish(choice, of_costs, calibration);
+    const auto learn = [&](const std::vector<Observation>& from, bool held) {
+      return learn_time(table, from, earlier, held);
+    };
+    const auto predict = [&](const Calibration& learnt, const Observation& seen) {
+      return NativeCostModel(table, learnt).evaluate(seen.plan).iteration_ms;
+    };
+    finish(held_to_others({learn, predict}, used, standing(table, used, earlier)), errors_of(used, predictions),
+           calibration);
   }
   const bool tells_memory = std::ranges::any_of(observations, [](const Observation& seen) {
     return !seen.measured_memory_bytes.empty() && seen.prediction.missing_costs.empty();

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "base/numbers.hpp"
 #include "native/costs/training_correction.hpp"
 #include "schema/sharing/contributed_source.hpp"
 
@@ -58,6 +59,63 @@ Order order_of(const CostSource& source) {
   return source.disturbed ? Order::kDisturbedTraining : Order::kTraining;
 }
 
+// Between the first and the third quartile, over the median; 0 of few values.
+double spread_of(const Statistics& values) {
+  if (values.count() < kEnoughValues || values.median() <= 0) return 0;
+  return (values.quantile(0.75) - values.quantile(0.25)) / values.median();
+}
+
+// What a time's own values say of how quiet the machine was, beside what is usual of such times here.
+class OwnSpread {
+ public:
+  explicit OwnSpread(const std::vector<Cost>& costs) {
+    std::map<Place, std::vector<double>> spreads;
+    for (const Cost& cost : costs) {
+      const auto place = place_of(cost);
+      if (place && !cost.source.disturbed) spreads[*place].push_back(spread_of(cost.statistics));
+    }
+    for (auto& [place, of] : spreads) {
+      const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+      std::ranges::nth_element(of, middle);
+      usual_[place] = *middle;
+    }
+    for (auto& [place, usual] : usual_) {
+      const auto training = usual_.find({place.first, true});
+      if (training != usual_.end()) usual = std::min(usual, training->second);
+    }
+  }
+
+  [[nodiscard]] CostSource source_of(const Cost& cost) const {
+    CostSource source = cost.source;
+    const auto place = place_of(cost);
+    const auto usual = place ? usual_.find(*place) : usual_.end();
+    if (usual == usual_.end()) return source;
+    const double most = std::max(kDisturbedSpread, kBeyondUsual * usual->second);
+    source.disturbed = source.disturbed || spread_of(cost.statistics) > most;
+    return source;
+  }
+
+ private:
+  enum class Class : std::uint8_t { kPasses, kUpdates, kLinks };
+  using Place = std::pair<Class, bool>;  // whether it was seen in training
+
+  // Nothing of what is no time or is judged by nobody: what waited or ran beside others varies by that.
+  static std::optional<Place> place_of(const Cost& cost) {
+    const CostSource& source = cost.source;
+    const bool training = source.kind == Kind::kTraining;
+    const bool ours = training ? is_alone(source) && !source.waiting : source.kind == Kind::kBenchmark;
+    if (!ours || cost.statistics.count() < kEnoughValues || cost.key.is_launch()) return std::nullopt;
+    if (is_pass(cost.key.kind)) return Place{Class::kPasses, training};
+    if (cost.key.kind == CostKind::kOptimizerStep) return Place{Class::kUpdates, training};
+    if (cost.key.kind == CostKind::kCollective || cost.key.kind == CostKind::kPointToPoint) {
+      return Place{Class::kLinks, training};
+    }
+    return std::nullopt;
+  }
+
+  std::map<Place, double> usual_;
+};
+
 // What crosses links, however it was run: the library's own choices together, as often as it made them. Links carry
 // bytes, whatever their type.
 CostKey as_chosen_by_library(CostKey key) {
@@ -75,11 +133,12 @@ using Sources = std::map<CostKey, BySource>;
 
 Sources by_key(const std::vector<Cost>& costs) {
   Sources sources;
+  const OwnSpread spread(costs);
   for (const Cost& cost : costs) {
     if (cost.statistics.empty() || cost.key.kind == CostKind::kKernel) continue;
     CostKey key = as_chosen_by_library(cost.key);
     if (key.particular()) continue;
-    sources[std::move(key)][cost.source].merge(cost.statistics);
+    sources[std::move(key)][spread.source_of(cost)].merge(cost.statistics);
   }
   return sources;
 }
@@ -124,6 +183,12 @@ bool can_be_corrected(CostKind kind) {
 }
 
 }  // namespace
+
+std::vector<Cost> told_apart(std::vector<Cost> costs) {
+  const OwnSpread spread(costs);
+  for (Cost& cost : costs) cost.source = spread.source_of(cost);
+  return costs;
+}
 
 std::vector<ChosenCost> choose_costs(const std::vector<Cost>& costs) {
   std::map<CostKey, ChosenCost> chosen;
@@ -175,8 +240,14 @@ std::map<std::string, double> training_corrections(const std::vector<ChosenCost>
   return factors;
 }
 
+std::string describe(const CostSource& source, const Statistics& values) {
+  const double spread = values.empty() ? 0 : spread_of(values);
+  if (!source.disturbed || spread <= kDisturbedSpread) return describe(source);
+  return describe(source) + " (the middle half of its values spans " + format_percent(spread) + ")";
+}
+
 std::string rests_on(const ChosenCost& cost) {
-  std::string text = describe(cost.source);
+  std::string text = describe(cost.source, cost.statistics);
   const double by_training = cost.factor / (cost.source.times_ppm / kMillion);
   if (by_training == 1) return text;
   std::array<char, 64> number{};

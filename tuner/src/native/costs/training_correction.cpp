@@ -83,11 +83,53 @@ void correct(ChosenCost cost, const Ratio& ratio, double more_sigma, std::vector
   into.push_back(std::move(cost));
 }
 
+// The logarithm of what crosses links at another size over the benchmark's `median`, of the nearest size's: no more is
+// taken to be wrong than was seen to be. Above, the same difference: the start-up may be all that is wrong. Below, the
+// difference in proportion to the size: the rate may be.
+double beyond(const Evidence& evidence, const std::pair<const std::int64_t, Ratio>& seen, std::int64_t size,
+              double median) {
+  const double whole = seen.second.weight * seen.second.log;
+  const auto at = benchmark_at(evidence.benchmark, seen.first);
+  const double shrunk = std::min(1.0, static_cast<double>(size) / static_cast<double>(seen.first));
+  const double times = 1 + shrunk * (at ? at->first : 0) * std::expm1(whole) / median;
+  const auto [least, most] = std::minmax(0.0, whole);
+  return std::clamp(std::log(std::max(times, std::exp(least))), least, most);
+}
+
+// What crosses links starts up, and then runs at a rate: a benchmark may be wrong of either.
+void correct_links(const Evidence& evidence, const std::map<std::int64_t, Ratio>& taken,
+                   std::vector<ChosenCost>& into) {
+  for (const auto& [size, cost] : evidence.benchmark) {
+    const double median = median_of(cost);
+    if (taken.contains(size) || median <= 0) continue;
+    const auto& near = *nearest(taken, size);
+    const auto above = taken.upper_bound(size);
+    double log = 0;
+    if (above == taken.begin() || above == taken.end()) {
+      log = beyond(evidence, near, size, median);
+    } else {
+      const auto below = std::prev(above);
+      const double share = log_distance(below->first, size) / log_distance(below->first, above->first);
+      log = (1 - share) * below->second.weight * below->second.log + share * above->second.weight * above->second.log;
+    }
+    Ratio here = near.second;
+    here.log = log / here.weight;
+    const double far = kPerDoubling * log_distance(near.first, size) / std::log(2.0);
+    correct(cost, here, std::hypot(far, (here.weight * near.second.log - log) / 2), into);
+  }
+}
+
 // One thing of which both have measured something.
-void correct_curve(const Evidence& evidence, const std::map<std::int64_t, Ratio>& known,
+void correct_curve(bool passes, const Evidence& evidence, const std::map<std::int64_t, Ratio>& known,
                    std::vector<ChosenCost>& into) {
   for (const auto& [size, ratio] : known) {
     if (ratio.weight > 0) into.push_back(evidence.training.at(size));
+  }
+  if (!passes) {
+    std::map<std::int64_t, Ratio> taken = known;
+    std::erase_if(taken, [](const auto& one) { return one.second.weight == 0; });
+    if (!taken.empty()) correct_links(evidence, taken, into);
+    return;
   }
   for (const auto& [size, cost] : evidence.benchmark) {
     const auto* const near = nearest(known, size);
@@ -170,7 +212,7 @@ std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves) {
   std::vector<ChosenCost> result;
   for (const auto& [curve, evidence] : curves) {
     const std::map<std::int64_t, Ratio>& own = known.at(curve);
-    correct_curve(evidence, own, result);
+    correct_curve(is_pass(curve.kind), evidence, own, result);
     if (!own.empty() || !is_pass(curve.kind) || evidence.benchmark.empty()) continue;
     const auto ratio = of_other_degrees(of_passes[pass_of(curve)]);
     if (!ratio) continue;

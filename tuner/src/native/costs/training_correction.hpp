@@ -27,12 +27,13 @@ struct Evidence {
 //     than their noise explains, none is taken. Else each is taken by its weight t^2 / (t^2 + sigma^2), with t how far
 //     true ratios spread. A benchmark on a disturbed machine gives way to any r, wholly;
 //   * at a size that training saw, training's values are chosen;
-//   * at other sizes the nearest size's r, by its weight, multiplies the benchmark's values; it is less sure the
-//   farther
-//     the size is, by kPerDoubling for each doubling;
+//   * at other sizes of a pass the nearest size's r, by its weight, multiplies the benchmark's values; it is less sure
+//     the farther the size is, by kPerDoubling for each doubling;
+//   * at other sizes of what crosses links, r is interpolated between two sizes that training saw. Above them the
+//     difference stays that of the nearest size, below it is in proportion to the size: start-up or rate may be all
+//     that is wrong. It is less sure by half of what r would say beyond that;
 //   * an operator at a degree that training never saw takes the mean of its other degrees' r, with kOtherDegree added
-//   to
-//     its standard deviation.
+//     to its standard deviation.
 [[nodiscard]] std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves);
 
 inline constexpr double kPerDoubling = 0.02;
