@@ -92,6 +92,10 @@ struct Plan {
 // The plan without its recompute ranges: equal for plans that differ in nothing but what they recompute.
 [[nodiscard]] Plan layout_of(Plan plan);
 
+// The same, and without where its stages and splits are cut: equal for plans that differ in how many operators each
+// part has.
+[[nodiscard]] Plan shape_of(Plan plan);
+
 // Sorted, merged and without empty ranges.
 [[nodiscard]] std::vector<Range> normalized(std::vector<Range> ranges);
 

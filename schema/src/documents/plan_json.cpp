@@ -221,4 +221,21 @@ Plan layout_of(Plan plan) {
   return plan;
 }
 
+Plan shape_of(Plan plan) {
+  for (Stage& stage : plan.stages) {
+    for (Segment& segment : stage.segments) {
+      Segment uncut;
+      uncut.dp = segment.dp;
+      uncut.tp = segment.tp;
+      uncut.cp = segment.cp;
+      uncut.sharded = segment.sharded;
+      uncut.sharded_degree = segment.sharded_degree;
+      uncut.tp_consecutive = segment.tp_consecutive;
+      segment = std::move(uncut);
+    }
+    stage.segments.erase(std::unique(stage.segments.begin(), stage.segments.end()), stage.segments.end());
+  }
+  return plan;
+}
+
 }  // namespace trimtab

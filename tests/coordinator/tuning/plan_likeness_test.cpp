@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "tuning/search/choice.hpp"
 #include "tuning/search/plan_likeness.hpp"
+#include "tuning/state.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
@@ -36,6 +38,16 @@ tuner::Calibration sure() {
   tuner::Calibration one;
   one.computation.log_sigma = one.communication.log_sigma = 0;
   for (tuner::Factor& factor : one.classes) factor.log_sigma = 0;
+  return one;
+}
+
+PricedPlan candidate(const std::string& name, const std::string& shape, double log_gain, double gain_sigma) {
+  PricedPlan one;
+  one.plan.hash = one.layout = name;
+  one.shape = shape;
+  one.predicted.mean_ms = 100 * std::exp(-log_gain);
+  one.log_gain = log_gain;
+  one.gain_sigma = gain_sigma;
   return one;
 }
 
@@ -79,4 +91,18 @@ TEST_CASE("a plan is as sure as the measured one that it is like, whatever is op
   const Gain copy = known.gain(plan(6), predicted(100, 10), plan(7, 8), predicted(100, 50));
   CHECK(copy.sigma < 0.02);
   CHECK(known.gain(plan(6), predicted(100, 10), plan(6, 16), predicted(100, 10)).sigma > 0.04);
+}
+
+TEST_CASE("of each shape so many plans are looked at, so that one shape that is known hides no other") {
+  TuningState state;
+  state.incumbent_measured.mean_ms = 100;
+  state.job.trials.candidates = 3;
+  SearchReply reply;
+  for (const char* name : {"a", "b", "c", "d"}) reply.candidates.push_back(candidate(name, "known", -0.001, 0.001));
+  CHECK(optimistic_ms(state, *choose(state, reply).best) > worthwhile_ms(state));
+  reply.candidates.push_back(candidate("other", "unknown", -0.02, 0.05));
+  const Choice choice = choose(state, reply);
+  REQUIRE(choice.best != nullptr);
+  CHECK(choice.best->plan.hash == "other");
+  CHECK(optimistic_ms(state, *choice.best) < worthwhile_ms(state));
 }

@@ -53,6 +53,7 @@ struct SearchOptions {
   bool idle_devices = false;  // plans may leave the last devices idle; `exhaustive` alone makes such
   std::size_t plans = 10;     // how many to return
   double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
+  std::size_t of_a_shape = 0;  // of plans of one shape (shape_of) keep so many, the fastest; 0 = all
   std::vector<std::string>
       without;  // families of knobs left out of the space: "recompute", "tensor_parallel", "sharded",
                 // "mixed_splits", "sliced_microbatches", "sub_batches", "memory_switches"

@@ -96,7 +96,7 @@ class H3tSearch {
               "the " + name + " solver found no switches that fit; --h3t-solver exact finds some where there are any"};
     }
     // The other solvers are shown alone: nothing of the exact one stays.
-    run_.shortlist() = Shortlist(run_.options().plans, run_.options().excluded, run_.options().distinct);
+    run_.shortlist() = Shortlist(run_.options());
     note(name + " solver", ms(solution->outcome.runtime), *solution, problem);
     consider(*solution);
     return {"exhausted", false, 0, ""};

@@ -401,15 +401,17 @@ double best_ms(const SearchResult& result) {
 void keep_best(const SearchOptions& options, std::vector<RankedPlan>& plans) {
   std::ranges::stable_sort(plans, {}, [](const RankedPlan& of) { return of.prediction.iteration_ms; });
   std::set<std::string> seen;
-  std::map<std::string, double> slowest;  // of those that are kept, by what they are without their recompute
+  std::map<std::string, double> slowest;    // of those that are kept, by what they are without their recompute
+  std::map<std::string, std::size_t> kept;  // by shape
   std::erase_if(plans, [&](const RankedPlan& of) {
     if (!seen.insert(semantic_hash(of.plan)).second) return true;
-    if (options.distinct == 0) return false;
-    const double ms = of.prediction.iteration_ms;
-    const auto [alike, is_new] = slowest.try_emplace(semantic_hash(layout_of(of.plan)), ms);
-    if (!is_new && ms <= alike->second * (1 + options.distinct)) return true;
-    alike->second = ms;
-    return false;
+    if (options.distinct > 0) {
+      const double ms = of.prediction.iteration_ms;
+      const auto [alike, is_new] = slowest.try_emplace(semantic_hash(layout_of(of.plan)), ms);
+      if (!is_new && ms <= alike->second * (1 + options.distinct)) return true;
+      alike->second = ms;
+    }
+    return options.of_a_shape > 0 && ++kept[to_json(shape_of(of.plan))] > options.of_a_shape;
   });
   if (plans.size() > options.plans) plans.resize(options.plans);
 }

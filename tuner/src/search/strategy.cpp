@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <utility>
 
 namespace trimtab::tuner {
 
@@ -73,13 +75,24 @@ bool Shortlist::near(const Entry& faster, const Entry& slower) const {
          faster.layout == slower.layout;
 }
 
+bool Shortlist::has_place(const Entry& added) {
+  const auto is_alike = [&](const Entry& entry) { return entry.shape == added.shape; };
+  if (std::cmp_less(std::ranges::count_if(entries_, is_alike), of_a_shape_)) return true;
+  const auto slowest = std::find_if(entries_.rbegin(), entries_.rend(), is_alike);
+  if (slowest->ms <= added.ms) return false;
+  entries_.erase(std::next(slowest).base());
+  return true;
+}
+
 bool Shortlist::add(const Score& score, Plan plan) {
-  Entry added{score.ms, semantic_hash(plan), std::move(plan), {}};
+  Entry added{score.ms, semantic_hash(plan), std::move(plan), {}, {}};
   if (distinct_ > 0) added.layout = layout_of(added.plan);
+  if (of_a_shape_ > 0) added.shape = shape_of(added.plan);
   if (excluded_.count(added.hash) != 0) return false;
   const auto covers = [&](const Entry& entry) { return entry.hash == added.hash || near(entry, added); };
   if (!wants(score) || std::ranges::any_of(entries_, covers)) return true;
   std::erase_if(entries_, [&](const Entry& entry) { return near(added, entry); });
+  if (of_a_shape_ > 0 && !has_place(added)) return true;
   const auto place = std::upper_bound(entries_.begin(), entries_.end(), score.ms,
                                       [](double ms, const Entry& entry) { return ms < entry.ms; });
   entries_.insert(place, std::move(added));

@@ -14,8 +14,15 @@ namespace trimtab::tuner {
 class Shortlist {
  public:
   // `distinct`: of plans that differ in recompute alone, by less than this share of time, only the fastest is kept.
-  Shortlist(std::size_t capacity, const std::vector<std::string>& excluded, double distinct = 0)
-      : capacity_(capacity == 0 ? 1 : capacity), excluded_(excluded.begin(), excluded.end()), distinct_(distinct) {}
+  // `of_a_shape`: so many of one shape are kept; 0 = all.
+  Shortlist(std::size_t capacity, const std::vector<std::string>& excluded, double distinct = 0,
+            std::size_t of_a_shape = 0)
+      : capacity_(capacity == 0 ? 1 : capacity),
+        excluded_(excluded.begin(), excluded.end()),
+        distinct_(distinct),
+        of_a_shape_(of_a_shape) {}
+  explicit Shortlist(const SearchOptions& options)
+      : Shortlist(options.plans, options.excluded, options.distinct, options.of_a_shape) {}
 
   // Whether a plan of this score would be taken.
   [[nodiscard]] bool wants(const Score& score) const {
@@ -37,12 +44,16 @@ class Shortlist {
     std::string hash;
     Plan plan;
     Plan layout;  // only where near copies matter
+    Plan shape;   // only where its plans are counted
   };
   [[nodiscard]] bool near(const Entry& faster, const Entry& slower) const;
+  // Whether another plan of its shape may be kept: the slowest of too many gives way to a faster one.
+  [[nodiscard]] bool has_place(const Entry& added);
 
   std::size_t capacity_;
   std::set<std::string> excluded_;
   double distinct_;
+  std::size_t of_a_shape_;
   std::vector<Entry> entries_;  // ascending in ms; equal times in order of arrival
 };
 
@@ -55,10 +66,7 @@ class SearchRun {
  public:
   // All must outlive this.
   SearchRun(Evaluator& evaluator, const SearchOptions& options)
-      : evaluator_(evaluator),
-        options_(options),
-        first_evaluation_(evaluator.evaluations()),
-        shortlist_(options.plans, options.excluded, options.distinct) {}
+      : evaluator_(evaluator), options_(options), first_evaluation_(evaluator.evaluations()), shortlist_(options) {}
 
   // Prices the candidate and keeps it if it is among the best. An excluded plan counts as one that does not fit, by a
   // byte. Once stopped() this prices nothing more and answers with the worst score.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -60,7 +61,7 @@ Choice choose(const TuningState& state, const SearchReply& reply) {
   std::vector<KnownPlan> known = known_plans(state, reply);
   const std::size_t measured = known.size();
   Choice choice;
-  std::int32_t considered = 0;
+  std::map<std::string, std::int32_t> considered;  // by shape
   for (const PricedPlan& one : reply.candidates) {
     if (is_settled(state, one.plan.hash)) continue;
     if (const KnownPlan* copied = near_copy_of(one, known)) {
@@ -69,7 +70,7 @@ Choice choose(const TuningState& state, const SearchReply& reply) {
         choice.near_copies.push_back(passed_over(one, *copied));
       continue;
     }
-    if (++considered > state.job.trials.candidates) break;
+    if (++considered[one.shape] > state.job.trials.candidates) continue;
     if (choice.best == nullptr || optimistic_ms(state, one) < optimistic_ms(state, *choice.best)) choice.best = &one;
     // Candidates come best first: later near copies of this one are predicted to be slower.
     known.push_back({"", one.layout, one.predicted.mean_ms, relative_error(state.incumbent_measured)});

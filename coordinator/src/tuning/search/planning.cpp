@@ -156,8 +156,10 @@ std::string words_of(const Plan& plan, const Model& model, const std::string& ta
 PricedPlan candidate(const Plan& plan, const std::string& words, const tuner::CostModel& raw,
                      const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
-  return {PlanText(plan, words), semantic_hash(layout_of(plan)), predicted(raw.evaluate(plan), prediction),
-          to_json(prediction), terms_of(prediction)};
+  PricedPlan priced{PlanText(plan, words), semantic_hash(layout_of(plan)), predicted(raw.evaluate(plan), prediction),
+                    to_json(prediction), terms_of(prediction)};
+  priced.shape = to_json(shape_of(plan));
+  return priced;
 }
 
 std::vector<Residual> residuals(const std::vector<tuner::Observation>& seen, const tuner::CostModel& calibrated) {
@@ -273,6 +275,7 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) 
   options.start = without_own(setting.incumbent);
   options.plans = task.plans;
   options.distinct = kLeastDifference;
+  options.of_a_shape = task.of_a_shape;
   options.excluded = task.excluded;
   options.target = task.target;
   if (limits_plans(task.target)) {

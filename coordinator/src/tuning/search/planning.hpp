@@ -70,7 +70,8 @@ struct SearchTask {
   std::vector<std::string> excluded;
   std::vector<TooBig> too_big;
   std::size_t plans = 10;
-  bool price_only = false;  // no search: predictions and timelines of initial and incumbent plan
+  std::size_t of_a_shape = 0;  // most plans of one shape; 0 = any number
+  bool price_only = false;     // no search: predictions and timelines of initial and incumbent plan
   std::uint64_t seed = 1;
   std::uint64_t max_evaluations = 0;
   Nanoseconds time_budget{0};  // 0 = none
@@ -98,6 +99,7 @@ struct PricedPlan {
   // Less than 0 = unknown.
   double log_gain = 0;
   double gain_sigma = -1;
+  std::string shape = {};  // equal for plans of one shape (shape_of)
 };
 
 // Standard deviations that luck is worth: 95 %, one-sided.

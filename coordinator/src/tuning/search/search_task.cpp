@@ -54,8 +54,10 @@ SearchTask search_task(const TuningState& state) {
     if (state.was_tried(trial.plan.hash)) task.excluded.push_back(trial.plan.hash);
     if (trial.reason == FailureReason::kOutOfMemory) task.too_big.push_back({trial.plan, trial.peak_bytes});
   }
-  // Near copies of what was measured take places in the list and are not tried.
-  task.plans = static_cast<std::size_t>(std::max(state.job.trials.candidates, 1)) + 5 + state.observations.size();
+  // Near copies of what was measured take places in the list and are not tried. Plans that are cut elsewhere are off
+  // together: where all in the list are so, one trial ends the tuning.
+  task.plans = 4 * (static_cast<std::size_t>(std::max(state.job.trials.candidates, 1)) + 2) + state.observations.size();
+  task.of_a_shape = task.plans / 4;
   task.seed = state.search.searches;
   return task;
 }
