@@ -30,8 +30,8 @@ function(group_sources result target)
   foreach(group IN LISTS groups)
     math(EXPR number "${number} + 1")
     set(file ${CMAKE_CURRENT_BINARY_DIR}/groups/${target}_${number}.cpp)
-    string(REGEX REPLACE "([^ ]+) ?" "#include \"\\1\"\n" text "${group}")
-    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    string(REPLACE "|" "\n" text "${group}")
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}\n" @ONLY)
     # In a group no file is the compiler's main file, in which alone it lets a class hold what an unnamed namespace declares.
     set_source_files_properties(${file} PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR}
       COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)

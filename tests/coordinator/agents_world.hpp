@@ -28,7 +28,7 @@ namespace trimtab::coordinator {
 struct World {
   TemporaryDirectory own;
   std::string directory;
-  std::optional<test::DatabasePlace> databases;  // nothing: files in `directory`
+  std::optional<trimtab::test::DatabasePlace> databases;  // nothing: files in `directory`
   ManualClock clock;
   ManualClock search_clock;  // of the worker's thread; stands still
   net::EventLoop loop;
@@ -72,7 +72,7 @@ struct World {
     spdlog::set_level(spdlog::level::off);
   }
   // They are new ones of this kind.
-  explicit World(test::Backend backend) : directory(own.path()), databases(std::in_place, backend) {
+  explicit World(trimtab::test::Backend backend) : directory(own.path()), databases(std::in_place, backend) {
     spdlog::set_level(spdlog::level::off);
   }
   [[nodiscard]] std::string name_of(const std::string& database) const {
@@ -80,7 +80,7 @@ struct World {
   }
 
   void hello(const std::string& node, std::uint64_t peer) {
-    agents.message(peer, test::hello_of(node, "of " + node, fingerprint_json()).SerializeAsString());
+    agents.message(peer, trimtab::test::hello_of(node, "of " + node, fingerprint_json()).SerializeAsString());
   }
   void say(std::uint64_t peer, const wire::FromAgent& from) { agents.message(peer, from.SerializeAsString()); }
   // The last that this peer was sent.
@@ -140,7 +140,7 @@ struct World {
 
   // What an agent says that was acknowledged all below `held_from`, and has numbered up to `last`.
   bool told_to_renew(std::uint64_t peer, const std::string& node, std::uint64_t held_from, std::uint64_t last) {
-    wire::FromAgent from = test::hello_of(node, "of " + node, fingerprint_json());
+    wire::FromAgent from = trimtab::test::hello_of(node, "of " + node, fingerprint_json());
     from.mutable_hello()->set_held_from(held_from);
     from.mutable_hello()->set_last_batch(last);
     from.mutable_hello()->set_acknowledged_by(store.identity());

@@ -23,19 +23,6 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-bool run_until(net::EventLoop& loop, const std::function<bool()>& done) {
-  bool late = false;
-  const auto watchdog = loop.after(std::chrono::seconds(20), [&] {
-    late = true;
-    loop.stop();
-  });
-  const auto look = loop.every(std::chrono::milliseconds(1), [&] {
-    if (done()) loop.stop();
-  });
-  loop.run();
-  return !late;
-}
-
 std::string fingerprint_json() {
   Fingerprint fingerprint;
   fingerprint.device["cpu"] = "fake";

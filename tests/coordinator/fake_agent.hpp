@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../net/loopback.hpp"
 #include "../simulated_rank.hpp"
 #include "coordinator/daemon.hpp"
 #include "net/event_loop.hpp"
@@ -31,8 +32,7 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-// Runs the loop until `done` holds; false after 20 s.
-[[nodiscard]] bool run_until(net::EventLoop& loop, const std::function<bool()>& done);
+using net::run_until;
 
 class FakeAgent {
  public:

@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 BIN = pathlib.Path(os.environ.get("TRIMTAB_TEST_BIN", ROOT / "build/release/bin"))
 LIB = pathlib.Path(os.environ.get("TRIMTAB_TEST_LIB", ROOT / "build/release/lib"))
 SCRIPT = ROOT / "scripts" / "gpu-check"
+HAS_PYTORCH = importlib.util.find_spec("torch") is not None  # without loading it, which takes a second
 
 
 def load_script():

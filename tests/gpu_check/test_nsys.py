@@ -4,8 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from harness import LIB
-from test_plan_checks import has_pytorch
+from harness import HAS_PYTORCH, LIB
 
 from gpu_check import nsys_check, report, taken_ring
 from gpu_check.installation import Installation
@@ -62,7 +61,7 @@ class Section(unittest.TestCase):
             nsys_check.nsys(self.installation, {"PATH": str(self.folder)}, Budget(10))
 
     def run_with(self, seen):
-        if not has_pytorch() or not self.installation.library.exists():
+        if not HAS_PYTORCH or not self.installation.library.exists():
             self.skipTest(f"no PyTorch, or no {self.installation.library}")
         tool = self.folder / "nsys"
         tool.write_text(NSYS.replace("SEEN", str(seen)))

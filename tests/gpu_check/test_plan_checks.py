@@ -2,13 +2,12 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 from unittest import mock
 
-from harness import BIN, ManualClock
+from harness import BIN, HAS_PYTORCH, ManualClock
 
 from gpu_check import plan_checks, report, switch_checks
 from gpu_check.installation import Installation
@@ -30,10 +29,6 @@ seed = 3
 SMALL = {"GPU_CHECK_WIDTH": "64", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
-def has_pytorch():
-    return subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0
-
-
 class PlanChecks(unittest.TestCase):
     def setUp(self):
         held = tempfile.TemporaryDirectory()
@@ -44,7 +39,7 @@ class PlanChecks(unittest.TestCase):
         self.environment = with_this_python({**os.environ, **SMALL})
 
     def need(self, *, program=False):
-        if not has_pytorch():
+        if not HAS_PYTORCH:
             self.skipTest(f"{sys.executable} has no PyTorch")
         if program and not (BIN / "trimtab").exists():
             self.skipTest(f"{BIN} lacks trimtab")

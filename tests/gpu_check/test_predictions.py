@@ -7,8 +7,8 @@ import sysconfig
 import tempfile
 import unittest
 
-from harness import BIN, LIB
-from test_plan_checks import SMALL, TINY, has_pytorch
+from harness import BIN, HAS_PYTORCH, LIB
+from test_plan_checks import SMALL, TINY
 
 from gpu_check import megatron_runs, prediction, report
 from gpu_check.installation import Installation
@@ -82,7 +82,7 @@ class Predictions(unittest.TestCase):
         self.assertEqual(two["tp 2"]["tp2-mb4"]["stages"][0]["segments"][0]["tp"], 2)
 
     def real(self, ranks):
-        if not has_pytorch() or not (BIN / "trimtab").exists():
+        if not HAS_PYTORCH or not (BIN / "trimtab").exists():
             self.skipTest(f"no PyTorch, or {BIN} lacks trimtab")
         for name in ("trimtab", "trimtab-agent", "trimtab-coordinator"):
             shutil.copy(BIN / name, self.folder / "bin")

@@ -9,7 +9,7 @@ import time
 import unittest
 from unittest import mock
 
-from harness import BIN, LIB, SCRIPT, ManualClock, load_script
+from harness import BIN, HAS_PYTORCH, LIB, SCRIPT, ManualClock, load_script
 
 from gpu_check import arms, checks, child, machine, sections
 from gpu_check.installation import Daemons, Installation, grown, sums
@@ -164,7 +164,7 @@ class Pytorch(unittest.TestCase):
     """The process that others are forked from, with a PyTorch that has no GPU."""
 
     def test_a_failed_run_says_why_and_the_next_is_answered_too(self):
-        if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+        if not HAS_PYTORCH:
             self.skipTest(f"{sys.executable} has no PyTorch")
         with tempfile.NamedTemporaryFile("w") as log:
             trainer = Trainer(dict(os.environ), log)
@@ -201,7 +201,7 @@ class StepPrograms(unittest.TestCase):
     """The programs whose steps are timed, on the CPU."""
 
     def trainers(self, count):
-        if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+        if not HAS_PYTORCH:
             self.skipTest(f"{sys.executable} has no PyTorch")
         log = self.enterContext(tempfile.NamedTemporaryFile("w"))
         started = [Trainer({**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}, log) for _ in range(count)]

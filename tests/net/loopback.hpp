@@ -18,7 +18,7 @@ void while_loop_runs(EventLoop& loop, const std::function<void()>& client);
 
 // Runs the loop until `done` holds; false after `limit`.
 [[nodiscard]] bool run_until(EventLoop& loop, const std::function<bool()>& done,
-                             Nanoseconds limit = std::chrono::seconds(10));
+                             Nanoseconds limit = std::chrono::seconds(20));
 
 class RawClient final {
  public:

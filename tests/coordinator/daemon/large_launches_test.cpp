@@ -128,7 +128,7 @@ TEST_CASE("a launch that no message holds is not sent: it fails, and the job say
   world.hello("n0", 1);
   JobRun& job = world.hand_in(large_job("a", 9'000'000));
   for (int i = 0; i < 100 && job.active(); ++i) {  // it is tried again, as launches are that fail
-    world.clock.advance(10s);
+    world.clock.advance(std::chrono::seconds(10));
     world.jobs.tick();
   }
   CHECK(world.launched().empty());

@@ -46,11 +46,11 @@ Calibration aged(Calibration calibration, double computation_shift, double commu
   const double moving = square(kAging) + square(communication_shift);
   // A class's factor is the product of two: half the change each.
   TimeSlopes changed{};
-  changed[kComputation] = square(kAging) + square(computation_shift);
+  changed[kComputing] = square(kAging) + square(computation_shift);
   changed[kCommunication] = moving / 2;
   changed[kFixed] = square(kAging * calibration.fixed_ms);
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) changed[place(k)] = moving / 2;
-  changed[kOverlap] = changed[kBubble] = square(kAging);
+  changed[kOverlapping] = changed[kBubble] = square(kAging);
   if (calibration.launching.value != 1) changed[kLaunching] = square(kAging);  // else nothing was learnt
   TimeCovariance covariance = time_covariance(calibration);
   for (std::size_t i = 0; i < kTimeParameters; ++i) covariance[i][i] += changed[i];

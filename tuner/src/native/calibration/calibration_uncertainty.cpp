@@ -17,7 +17,7 @@ TimeSlopes sigmas(const Calibration& calibration) {
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     all[place(k)] = calibration.classes[k].log_sigma;
   }
-  all[kOverlap] = calibration.overlap.log_sigma;
+  all[kOverlapping] = calibration.overlap.log_sigma;
   all[kBubble] = calibration.bubble.log_sigma;
   all[kLaunching] = calibration.launching.log_sigma;
   return all;
@@ -49,13 +49,13 @@ TimeCovariance time_covariance(const Calibration& calibration) {
 
 void set_time_covariance(const TimeCovariance& covariance, Calibration& calibration) {
   const auto sigma = [&covariance](std::size_t i) { return std::sqrt(std::max(0.0, covariance[i][i])); };
-  calibration.computation.log_sigma = sigma(kComputation);
+  calibration.computation.log_sigma = sigma(kComputing);
   calibration.communication.log_sigma = sigma(kCommunication);
   calibration.fixed_sigma_ms = sigma(kFixed);
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     calibration.classes[k].log_sigma = sigma(place(k));
   }
-  calibration.overlap.log_sigma = sigma(kOverlap);
+  calibration.overlap.log_sigma = sigma(kOverlapping);
   calibration.bubble.log_sigma = sigma(kBubble);
   calibration.launching.log_sigma = sigma(kLaunching);
   std::size_t pair = 0;

@@ -27,12 +27,12 @@ constexpr std::array<Wait, kCommunicationClasses> kWaits{{{&StepTerms::collectiv
 // At factors of 1.
 TimeRow row_at(const Calibration& at, double ms, const TimeSlopes& slopes, const Measurement& measured) {
   TimeRow row;
-  row.computation = slopes[kComputation] / at.computation.value;
-  row.overlap = slopes[kOverlap] / at.overlap.value;
+  row.computation = slopes[kComputing] / at.computation.value;
+  row.overlap = slopes[kOverlapping] / at.overlap.value;
   row.bubble = slopes[kBubble] / at.bubble.value;
   row.launching = slopes[kLaunching] / at.launching.value;
   row.constant =
-      ms - slopes[kComputation] - slopes[kCommunication] - slopes[kOverlap] - slopes[kBubble] - slopes[kLaunching];
+      ms - slopes[kComputing] - slopes[kCommunication] - slopes[kOverlapping] - slopes[kBubble] - slopes[kLaunching];
   row.unclassed = slopes[kCommunication];
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     row.of_class[k] = slopes[place(k)] / (at.communication.value * at.classes[k].value);
@@ -71,12 +71,12 @@ class StageWaits {
       return (slower.stages[stage].terms.*of - now_.stages[stage].terms.*of) / kSlopeStep;
     };
     TimeSlopes result{};
-    result[kComputation] = slope(computing_);
+    result[kComputing] = slope(computing_);
     for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
       result[place(k)] = slope(moving_[k]);
       result[kCommunication] += result[place(k)];
     }
-    result[kOverlap] = slope(overlapping_);
+    result[kOverlapping] = slope(overlapping_);
     result[kBubble] = slope(idling_);
     result[kLaunching] = slope(launching_);
     return result;
@@ -144,18 +144,18 @@ TimeSlopes parameters(const Calibration& calibration) {
   TimeSlopes all{std::log(calibration.computation.value), std::log(calibration.communication.value),
                  calibration.fixed_ms};
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) all[place(k)] = std::log(calibration.classes[k].value);
-  all[kOverlap] = std::log(calibration.overlap.value);
+  all[kOverlapping] = std::log(calibration.overlap.value);
   all[kBubble] = std::log(calibration.bubble.value);
   all[kLaunching] = std::log(calibration.launching.value);
   return all;
 }
 
 void set_parameters(const TimeSlopes& at, Calibration& calibration) {
-  calibration.computation.value = std::exp(at[kComputation]);
+  calibration.computation.value = std::exp(at[kComputing]);
   calibration.communication.value = std::exp(at[kCommunication]);
   calibration.fixed_ms = at[kFixed];
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) calibration.classes[k].value = std::exp(at[place(k)]);
-  calibration.overlap.value = std::exp(at[kOverlap]);
+  calibration.overlap.value = std::exp(at[kOverlapping]);
   calibration.bubble.value = std::exp(at[kBubble]);
   calibration.launching.value = std::exp(at[kLaunching]);
 }
@@ -169,20 +169,20 @@ TimeSlopes factors(const TimeSlopes& at) {
 double TimeRow::model(const TimeSlopes& at) const {
   double moving = unclassed;
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) moving += of_class[k] * at[place(k)];
-  return computation * at[kComputation] + moving * at[kCommunication] + overlap * at[kOverlap] + bubble * at[kBubble] +
-         launching * at[kLaunching] + constant + (is_step ? at[kFixed] : 0);
+  return computation * at[kComputing] + moving * at[kCommunication] + overlap * at[kOverlapping] +
+         bubble * at[kBubble] + launching * at[kLaunching] + constant + (is_step ? at[kFixed] : 0);
 }
 
 TimeSlopes TimeRow::slope(const TimeSlopes& at) const {
   TimeSlopes slopes{};
-  slopes[kComputation] = computation * at[kComputation];
+  slopes[kComputing] = computation * at[kComputing];
   slopes[kCommunication] = unclassed * at[kCommunication];
   slopes[kFixed] = is_step ? 1 : 0;
   for (std::size_t k = 0; k < kCommunicationClasses; ++k) {
     slopes[place(k)] = of_class[k] * at[kCommunication] * at[place(k)];
     slopes[kCommunication] += slopes[place(k)];
   }
-  slopes[kOverlap] = overlap * at[kOverlap];
+  slopes[kOverlapping] = overlap * at[kOverlapping];
   slopes[kBubble] = bubble * at[kBubble];
   slopes[kLaunching] = launching * at[kLaunching];
   return slopes;

@@ -9,11 +9,11 @@
 namespace trimtab::tuner {
 
 // Where each of the parameters of time stands (tuner/calibration.hpp), and how far they make times differ. Pure.
-inline constexpr std::size_t kComputation = 0;
+inline constexpr std::size_t kComputing = 0;
 inline constexpr std::size_t kCommunication = 1;
 inline constexpr std::size_t kFixed = 2;  // the one that is no logarithm
-inline constexpr std::size_t kOverlap = 3 + kCommunicationClasses;
-inline constexpr std::size_t kBubble = kOverlap + 1;
+inline constexpr std::size_t kOverlapping = 3 + kCommunicationClasses;
+inline constexpr std::size_t kBubble = kOverlapping + 1;
 inline constexpr std::size_t kLaunching = kBubble + 1;
 
 [[nodiscard]] constexpr std::size_t place(std::size_t of_class) {

@@ -21,24 +21,23 @@ constexpr unsigned long long mask(std::initializer_list<std::size_t> parameters)
 }
 
 // What may be applied at once, the plainer first. Two that are wrong against each other are seen together alone.
-const std::array<Applied, 14> kSteps{
-    mask({kComputation}),
-    mask({kCommunication}),
-    mask({kComputation, kCommunication}),
-    mask({kGradients}),
-    mask({kTransfers}),
-    mask({kCollectives}),
-    mask({kGradients, kTransfers, kCollectives}),
-    mask({kComputation, kGradients, kTransfers, kCollectives}),
-    mask({kOverlap}),
-    mask({kBubble}),
-    mask({kFixed}),
-    mask({kLaunching}),
-    mask({kComputation, kLaunching}),
-    mask({kComputation, kCommunication, kFixed, kCollectives, kGradients, kTransfers})};
+const std::array<Applied, 14> kSteps{mask({kComputing}),
+                                     mask({kCommunication}),
+                                     mask({kComputing, kCommunication}),
+                                     mask({kGradients}),
+                                     mask({kTransfers}),
+                                     mask({kCollectives}),
+                                     mask({kGradients, kTransfers, kCollectives}),
+                                     mask({kComputing, kGradients, kTransfers, kCollectives}),
+                                     mask({kOverlapping}),
+                                     mask({kBubble}),
+                                     mask({kFixed}),
+                                     mask({kLaunching}),
+                                     mask({kComputing, kLaunching}),
+                                     mask({kComputing, kCommunication, kFixed, kCollectives, kGradients, kTransfers})};
 
 constexpr std::array<std::size_t, kTimeParameters> kPrunedFirst{
-    kBubble, kOverlap, kFixed, kCommunication, kCollectives, kTransfers, kGradients, kLaunching, kComputation};
+    kBubble, kOverlapping, kFixed, kCommunication, kCollectives, kTransfers, kGradients, kLaunching, kComputing};
 
 // Of observations that are left out: of their steps, and of what their stages waited for, as shares of the step, where
 // that was told.

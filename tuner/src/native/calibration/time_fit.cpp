@@ -167,7 +167,7 @@ TimeFitter::Sums TimeFitter::sums(std::span<const TimeRow> rows, std::optional<s
     const double weight = 1 / variance_of(row, modelled, fit.residual);
     const double left = row.measured - modelled;
     TimeSlopes slope = row.slope(at);
-    if (!row.is_step) slope[kComputation] = 0;  // waits are no measurement of what computes
+    if (!row.is_step) slope[kComputing] = 0;  // waits are no measurement of what computes
     for (std::size_t i = 0; i < n; ++i) {
       const double of_row = weight * slope[of_[i]];
       sums.gradient[i] += of_row * left;
