@@ -117,7 +117,7 @@ def outcome(files, path):
 
 def kind(reason):
     """The reason without what is each file's own."""
-    return re.sub(r"\b\d+\b", "N", re.sub(r'"[^"]*"', "...", reason))
+    return re.sub(r"\b\d+(\.\d+)?[BM]?\b", "N", re.sub(r'"[^"]*"', "...", reason))
 
 
 def revision(folder):
