@@ -94,6 +94,7 @@ def reason_of(done, path):
     lines = done.stderr.splitlines()
     told = next((at for at, line in enumerate(lines) if line.startswith("trimtab: ")), 0)
     said = lines[told].removeprefix("trimtab: ").removeprefix(f"{path.name}: ")
+    said = re.sub(r"^\S*/model\.json: ", "", said)  # of this program's own making
     if " breaks " in said:  # rules, a line each
         said = lines[told + 1].strip()
     return (said.rpartition("; ")[0] or said).replace("; ", ": ").replace("|", "or")
@@ -117,7 +118,7 @@ def outcome(files, path):
 
 def kind(reason):
     """The reason without what is each file's own."""
-    return re.sub(r"\b\d+\b", "N", re.sub(r'"[^"]*"', "...", reason))
+    return re.sub(r"\b\d+(\.\d+)?[BM]?\b", "N", re.sub(r'"[^"]*"', "...", reason))
 
 
 def revision(folder):

@@ -4,7 +4,7 @@
         [--build build/release] > bench/results/exports.md
 
 It runs tests/frameworks/test_exports.py, test_refusals.py and test_round_trip.py of tests/targets, and counts what they did. FOLDER has Megatron-LM's
-sources as Megatron-LM and torchtitan's wheel of 0.2.2 as torchtitan-0.2.2. Where a test fails or is skipped, there is no table.
+sources as Megatron-LM, Galvatron's as Galvatron and torchtitan's wheel of 0.2.2 as torchtitan-0.2.2. Where a test fails or is skipped, there is no table.
 """
 import argparse
 import collections
@@ -56,7 +56,8 @@ def added(worse, cases):
 
 
 class Record:
-    def __init__(self):
+    def __init__(self, needed):
+        self.needed = needed  # knob: the one without which nobody can set it
         self.exported = []  # (target, plan) that wait for the framework's word
         self.accepted, self.read_back = collections.Counter(), collections.Counter()  # (knob, target)
         self.judges = {}  # target: who accepted
@@ -84,7 +85,7 @@ class Record:
             reason = re.sub(r"(?<=[ (])\d+\b(?!\.\d)", "N", reason).replace("|", "or")
             self.refused.setdefault((place, whose, reason), set()).add(target)
             if whose == "the target":
-                self.knobs_refused |= {(knob, target) for knob in [one for one in knobs_of(plan) if one.split(" ")[0] == place] or [place]}
+                self.knobs_refused |= {(knob, target) for knob in [one for one in knobs_of(plan) if place in (one.split(" ")[0], self.needed.get(one))] or [place]}
 
 
 def revision(folder):
@@ -145,7 +146,8 @@ def print_tables(record, targets):
     print("`tests/targets/test_round_trip.py` ran.\n")
     print("Random plans are exported, and a cell counts those that set the knob. A plain number: the framework's own code accepted them, and said the")
     print("same of batch, degrees and states where it says it. In brackets: a reader of the tests read the same back, and no code of the framework was")
-    print("asked. \"refused\": a plan that sets it was refused by its name, and nothing was written. Empty: neither.\n")
+    print("asked. \"refused\": a plan that sets it was refused by its name, and nothing was written (where ranks are not tensor-parallel, their order is\n"
+          "refused with that).\n")
     knobs = {knob for knob, target in [*record.accepted, *record.read_back, *record.knobs_refused] if target in targets}
     knobs -= {"microbatch", "segments.operators", "segments.sharded"}  # of every plan: what is refused of them stands in the last table
     print(f"| knob | {' | '.join(targets)} |\n| --- |{' ---: |' * len(targets)}")
@@ -169,7 +171,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     os.environ["TRIMTAB_BUILD"] = str(parser.parse_args().build.resolve())
-    record = Record()
+    import test_refusals
+
+    record = Record(test_refusals.NEEDED)
     load = unittest.defaultTestLoader.loadTestsFromTestCase
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(map(load, recording(record))))
     if not result.wasSuccessful() or result.skipped:

@@ -13,7 +13,7 @@ import sys
 # A header prefix may be included only under these folders.
 OWNERS = {
     "boost/": ["net/", "tests/net/"],
-    "sqlite3.h": ["schema/", "tests/faults/", "tests/schema/published/traces", "tests/fuzz/kept_database.cpp", "tests/schema/store/changed_files_test.cpp"],
+    "sqlite3.h": ["schema/", "tests/faults/", "tests/schema/published/traces", "tests/fuzz/kept_database.cpp", "tests/fuzz/nsys_database.cpp", "tests/schema/store/changed_files_test.cpp"],
     "SQLiteCpp/": ["schema/"],
     "libpq-fe.h": ["schema/src/postgres", "tests/"],
     "zlib.h": ["schema/src/published", "tests/schema"],

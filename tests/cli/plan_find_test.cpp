@@ -190,6 +190,14 @@ TEST_CASE("wrong words are refused with the known ones") {
   experts["num_local_experts"] = 8;
   refuses({"plan", "find", "--hf", files.scratch.file("moe.json", experts.dump()), "--gpus", "8xH100"},
           {"num_local_experts", "experts"});
+  experts["model_type"] = "mixtral";
+  experts["num_experts_per_tok"] = 2;
+  const std::string mixtral = files.scratch.file("mixtral.json", experts.dump());
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"plan", "find"}, {"evaluate"}}) {
+    std::vector<std::string> words = verb;
+    words.insert(words.end(), {"--hf", mixtral, "--gpus", "8xH100"});
+    refuses(words, {"models with experts are not priced yet: mixtral, 8 experts of which 2 are active"});
+  }
   refuses({"evaluate", "--hf", files.config, "--gpus", "8xH100", "--tp", "3"}, {"does not divide the 8 GPUs"});
   refuses({"evaluate", "--hf", files.config, "--gpus", "8xH100", "--costs", "costs.db"}, {"of one kind"});
   refuses({"evaluate", "--model", "model.json"}, {"--cluster is required", "--hf"});

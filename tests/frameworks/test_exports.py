@@ -1,6 +1,7 @@
 """Random plans that the product exports, in the hands of the frameworks' own checks: Megatron-LM's parser, validate_args and
 TransformerConfig, from a folder Megatron-LM in TRIMTAB_SOURCES, DeepSpeed's configuration class, transformers' own parser with
-TrainingArguments, accelerate's launcher and plugins, Lightning's Trainer and strategies, and torchtitan's with its dimensions and schedules: 0.3, and from a folder torchtitan-0.2.2 in TRIMTAB_SOURCES what read TOML."""
+TrainingArguments, accelerate's launcher and plugins, Lightning's Trainer and strategies, and torchtitan's with its dimensions and schedules: 0.3, and from a folder torchtitan-0.2.2 in TRIMTAB_SOURCES what read TOML.
+Galvatron's reader of strategies is that of a folder Galvatron in TRIMTAB_SOURCES."""
 import collections
 import json
 import os
@@ -98,6 +99,22 @@ class Exports(ProgramTest):
         # The checks are theirs: what they refuse is refused here, too.
         worse = {**cases[1], "arguments": [*cases[1]["arguments"], "--optimizer-cpu-offload", "--num-query-groups", "3"]}
         self.assertNotEqual(self.check("megatron_validates.py", [worse], SOURCES), [""])
+
+    @unittest.skipUnless((FOLDERS / "Galvatron" / "galvatron").exists(), "TRIMTAB_SOURCES has no Galvatron")
+    def test_galvatron(self):
+        cases = []
+        for shape, plan, written in self.exported("galvatron"):
+            rows = [[one.stage, one.dp, one.tp, one.cp, one.tp_consecutive, one.sharded, one.recompute] for one in meaning.of_plan(plan).operators]
+            parts = [rows[0], *(rows[shape.layer_range(layer)[0]] for layer in range(shape.layers)), rows[-1]]
+            kind = {"1f1b": "pipedream_flush", "gpipe": "gpipe"}[plan["schedule"]["kind"]]
+            cases.append({"config": written["file_text"], "world": world_of(plan), "layers": shape.layers,
+                          "expected": {"parts": parts, "batch": plan["global_batch"], "microbatches": plan["global_batch"] // plan["microbatch"],
+                                       "schedule": kind}})
+        self.assert_accepted(cases, self.check("galvatron_validates.py", cases, FOLDERS / "Galvatron"))
+        self.assertTrue(any(part[3] > 1 for case in cases for part in case["expected"]["parts"]), "some share sequences")
+        worse = [{**cases[0], "layers": cases[0]["layers"] + 1}, {**cases[0], "world": 7 * cases[0]["world"]},
+                 {**cases[0], "config": cases[0]["config"].replace("global_bsz", "batch")}]
+        self.assertNotIn("", self.check("galvatron_validates.py", worse, FOLDERS / "Galvatron"))
 
     def test_deepspeed(self):
         cases = []

@@ -433,6 +433,47 @@ def write_link_probes() -> None:
     put_link("answers_and_closes", answers, 10, answer(1, 1, 1))
 
 
+NSYS = """
+CREATE TABLE StringIds (id INTEGER, value TEXT);
+INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'), (3, 'iteration 2');
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, demangledName);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, globalTid, correlationId);
+CREATE TABLE NVTX_EVENTS (start, end, globalTid, text, textId);
+CREATE TABLE TARGET_INFO_GPU (id, name, totalMemory);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1000, 3000, 1, 7, 11, 16777216, 1), (3000, 4000, 1, 9, 12, 16777216, 2);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (900, 16777221, 11), (960, 16777221, 12);
+INSERT INTO NVTX_EVENTS VALUES (800, 4800, 16777221, 'iteration 1', NULL), (4800, 9000, 16777221, NULL, 3);
+INSERT INTO TARGET_INFO_GPU VALUES (1, 'NVIDIA H100', 85899345920);
+"""
+
+
+def write_nsys_databases() -> None:
+    """nsys_database.cpp: whole files, and rows as it takes them apart."""
+    with tempfile.NamedTemporaryFile() as file:
+        database = sqlite3.connect(file.name, isolation_level=None)
+        database.executescript("PRAGMA page_size = 512; PRAGMA journal_mode = MEMORY;" + NSYS + "VACUUM;")
+        database.close()
+        whole = pathlib.Path(file.name).read_bytes()
+    put("nsys_database", "file", whole)
+    put("nsys_database", "file_cut", whole[:2000])
+    put("nsys_database", "file_of_another_program", whole.replace(b"CUPTI_ACTIVITY", b"OTHER_ACTIVITY"))
+    number, word, process = lambda n: b"\x01" + struct.pack("<q", n), lambda at: bytes([3, at]), lambda n: b"\x06" + n.to_bytes(3, "little")
+    row = lambda table, *values: bytes([table]) + b"".join(values)
+    every = struct.pack("<H", 0x7FF)
+    kernel = lambda begin, end, call, name: row(1, number(begin), number(end), number(call), number(0), process(1), number(7), number(name))
+    event = lambda begin, end, text, more=b"\x00": row(8, number(begin), number(end), process(1), text, b"\x00", more)
+    layout = row(6, number(1), number(16)) + row(7, number(1), word(6), number(19), number(0)) + row(7, number(1), word(5), number(19), number(8))
+    steps = event(0, 5000, word(0)) + event(5000, 9000, word(1)) + event(10, 90, word(2))
+    payload = struct.pack("<IIQQQQ", 1, 1, 16, 48, 77, 1 << 20)
+    communication = event(100, 200, word(3), b"\x05" + bytes([len(payload)]) + payload) + row(0, number(2), word(4))
+    calls = row(5, number(50), number(1), process(1)) + row(5, number(150), number(2), process(1))
+    work = communication + kernel(1000, 2000, 1, 1) + kernel(2000, 3000, 2, 2) + calls
+    put("nsys_database", "rows", every + layout + work + steps + row(9, number(0), b"\x04\x04H100", number(80 << 30)) + row(10, word(7), b"\x04\x05node0"))
+    put("nsys_database", "rows_late", every + kernel(-(1 << 62), 1 << 62, 1, 1) + kernel(1 << 62, 1 << 62, 1, 1) + steps)
+    put("nsys_database", "rows_of_a_graph", every + row(4, number(0), number(100), number(1), number(0), process(2), number(7)) + steps)
+    put("nsys_database", "rows_of_other_types", every + row(1, b"\x03\x00", b"\x02\xff\xff\xff\xff", b"\x00", b"\x00", b"\x05\x02ab", b"\x00", b"\x00"))
+
+
 def published(form: str, files: dict) -> bytes:
     """A directory of files, as the target takes it apart."""
     line = lambda data: data if data.endswith(b"\n") else data + b"\n"
@@ -543,6 +584,7 @@ def main() -> None:
     write_cost_databases()
     write_collector_replies()
     write_link_probes()
+    write_nsys_databases()
 
 
 main()

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
+#include "schema/models/parameters.hpp"
 #include "schema/plan_import.hpp"
 #include "schema/target.hpp"
 #include "target.hpp"
@@ -64,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_sums(found->model);
   if (found->model.operators.size() > kMostWritten) return 0;
   const std::string written = to_json(found->model);
-  const auto again = parse_model(written, "model.json");
+  const auto again = parse_whole_model(written, "model.json");
   TRIMTAB_ASSERT(again.ok(), "a model that was counted can be written and read");
   TRIMTAB_ASSERT(to_json(*again) == written, "writing and reading is a fixed point");
   check_plan(*words, found->model);

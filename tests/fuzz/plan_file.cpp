@@ -1,7 +1,6 @@
 // What `trimtab plan import FILE` reads: configurations of DeepSpeed, Galvatron, torchtitan, transformers, accelerate,
-// Lightning and GPT-NeoX. What is
-// accepted is a plan that is exported to the same framework's words, where that is a target, and read back as the same
-// plan.
+// Lightning, GPT-NeoX and trimtab.parallel. What is accepted is a plan that is exported to the same framework's words,
+// where that is a target, and read back as the same plan.
 
 #include "base/check.hpp"
 #include "schema/plan_import.hpp"
@@ -35,8 +34,9 @@ const Model kModel = small_model();
 
 // The target that says it: torchtitan's releases are two, and frameworks above DeepSpeed have one for it.
 std::string target_of(std::string_view format, const Plan& plan) {
-  const std::string name(format);
+  const std::string name(format == "parallel" ? "ddp" : format);
   if (export_plan(plan, kModel, name).ok()) return name;
+  if (format == "parallel") return "fsdp";
   return name + (name == "torchtitan" ? "-0.2" : "-deepspeed");
 }
 

@@ -1,9 +1,12 @@
 #include "schema/megatron_model.hpp"
 #include "schema/launch_script.hpp"
+#include "schema/models/parameters.hpp"
+#include "schema/plan_import.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 using namespace trimtab;
 
@@ -185,6 +188,65 @@ TEST_CASE("an option that nobody knows is refused by name, unless its user says 
   REQUIRE(model.ok());
   CHECK(model->how_it_runs == std::vector<std::string>{"--tp-comm-overlap"});
   CHECK(model_from_megatron(words.value(), "gpt", {"my-mixture"}).ok());
+}
+
+namespace {
+
+// Kinds of the operators by their first letters, and parameters.
+std::pair<std::string, double> layers_of(const std::string& further) {
+  const Model model = model_with(further).value().model;
+  std::string kinds;
+  for (const Operator& op : model.operators) kinds += op.kind.front();
+  return {kinds, parameter_bytes(model).all / 4};
+}
+
+}  // namespace
+
+TEST_CASE("a GPT with experts is read whole, and its plans are refused by name", "[experts]") {
+  const std::string eight = "--num-experts 8 --swiglu --ffn-hidden-size 96 --disable-bias-linear ";
+  const auto plain = layers_of(eight);
+  CHECK(plain.first == "eaeaeh");
+  // In place of an mlp: a router of 8 rows and eight of them.
+  const double mlp = 3 * 64 * 96;
+  const double without = layers_of("--swiglu --ffn-hidden-size 96 --disable-bias-linear").second;
+  CHECK(plain.second == without + 2 * (8 * 64 + 7 * mlp));
+  CHECK(layers_of(eight + "--moe-layer-freq 2").first == "eaeamh");
+  CHECK(layers_of(eight + "--moe-layer-freq '([0]*1+[1])'").first == "eamaeh");
+  CHECK(layers_of(eight + "--moe-ffn-hidden-size 32").second == without + 2 * (8 * 64 - mlp + 8 * mlp / 3));
+  const double shared = layers_of(eight + "--moe-shared-expert-intermediate-size 192 --moe-shared-expert-gate").second;
+  CHECK(shared == plain.second + 2 * (2 * mlp + 64));
+  // With biases: of the router and of each expert.
+  const double biased = layers_of("--num-experts 8 --moe-router-enable-expert-bias").second;
+  CHECK(biased == layers_of("").second + 2 * (8 * 64 + 8 + 8 + 7 * (2 * 64 * 256 + 256 + 64)));
+  const Model model = model_with(eight + "--moe-router-topk 3").value().model;
+  CHECK_THAT(check_priced(model).error().message, Catch::Contains("gpt, 8 experts of which 3 are active"));
+  const auto plan =
+      plan_from_megatron(shell_words("--micro-batch-size 1 --global-batch-size 8", "test").value(), model, 8);
+  REQUIRE_FALSE(plan.ok());
+  CHECK_THAT(plan.error().message, Catch::Contains("models with experts are not priced yet"));
+}
+
+TEST_CASE("latent attention is counted as Megatron-LM builds it", "[experts]") {
+  const std::string latent =
+      "--multi-latent-attention --disable-bias-linear --normalization RMSNorm --kv-lora-rank 16 --qk-head-dim 8 "
+      "--qk-pos-emb-head-dim 4 --v-head-dim 8 ";
+  const auto attention = [](const std::string& further) {
+    return model_with(further).value().model.operators[1].parameter_bytes / 4;
+  };
+  const std::int64_t behind = 64 * (16 + 4) + 16 * 4 * (8 + 8) + 4 * 8 * 64 + 64;  // and the norm before
+  CHECK(attention(latent) == 64 * 4 * (8 + 4) + behind);
+  CHECK(attention(latent + "--qk-layernorm") == 64 * 4 * (8 + 4) + behind + 16);
+  CHECK(attention(latent + "--qk-layernorm --q-lora-rank 24") == 64 * 24 + 24 + 24 * 4 * (8 + 4) + behind + 16);
+}
+
+TEST_CASE("what --moe-layer-freq cannot mean is refused", "[experts]") {
+  for (const std::string pattern : {"0", "-1", "[1]", "[1,1,1]", "[1,2]", "([1]+[0]", "[1]*2)", "[1]*99999999999",
+                                    "[1,", "print(1)", "'[1]+'", "''"}) {
+    CHECK_THAT(refused("--num-experts 4 --moe-layer-freq " + pattern), Catch::Contains("--moe-layer-freq: expected"));
+  }
+  CHECK(model_with("--num-experts 4 --moe-layer-freq '( [1] + [0] ) * 1'").ok());
+  CHECK_THAT(refused("--num-experts 4 --moe-router-topk 5"), Catch::Contains("--moe-router-topk: expected at most"));
+  CHECK_THAT(refused("--num-experts 4 --moe-latent-size 8"), Catch::Contains("--moe-latent-size: describes a model"));
 }
 
 TEST_CASE("costs of one recipe of fp8 are no other's") {

@@ -116,9 +116,10 @@ def galvatron(random, shape):
 
     def split():
         tp = _power(random, size)
-        dp = size // tp
+        cp = 2 if size // tp > 1 and random.random() < 0.3 else 1
+        dp = size // tp // cp
         sharded = random.choice([kind, "parameters"]) if dp > 1 else "none"
-        return {"dp": dp, "tp": tp, "sharded": sharded, "tp_consecutive": tp == 1 or dp == 1 or random.random() < 0.7}
+        return {"dp": dp, "tp": tp, "cp": cp, "sharded": sharded, "tp_consecutive": tp == 1 or dp * cp == 1 or random.random() < 0.7}
 
     ends = split()
     ends["tp_consecutive"] = True

@@ -97,10 +97,25 @@ class FromMegatron(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["name"], "tiny")
 
+    def test_experts_are_read_whole_and_no_plan_is_made(self):
+        """Mixtral-8x7B by Megatron-LM's arguments has as many parameters as by its config.json."""
+        words = ("--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --group-query-attention --num-query-groups 8 --ffn-hidden-size 14336 "
+                 "--seq-length 4096 --global-batch-size 64 --vocab-size 32000 --position-embedding-type rope --normalization RMSNorm --swiglu "
+                 "--disable-bias-linear --untie-embeddings-and-output-weights --num-experts 8 --moe-router-topk 2 --bf16").split()
+        out = self.folder / "model.json"
+        done = run("model", "extract", "--out", out, "--name", "Mixtral", "--", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("32 layers, 32 of them with 8 experts of which 2 are active, 46702792704 parameters, 12879925248 active", done.stderr)
+        plan = run("plan", "import", "--ranks", "8", "--", *words, "--micro-batch-size", "1")
+        other = run("plan", "import", self.write("ds.json", {"train_batch_size": 8}), "--ranks", "8", "--model", out)
+        for refused in (plan, other):
+            self.assertEqual(refused.returncode, 2, refused.stdout)
+            self.assertRegex(refused.stderr, "models with experts are not priced yet: (gpt|Mixtral), 8 experts of which 2 are active, 46.7B parameters, 12.9B active")
+
     def test_what_cannot_be_counted_is_named(self):
         good = ("--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "
                 "--vocab-size 100 --global-batch-size 4").split()
-        for words, named in ((["--num-experts", "8"], "--num-experts"), (["--hidden-size", "big"], '--hidden-size: expected one positive integer, found "big"'),
+        for words, named in ((["--mtp-num-layers", "1"], "--mtp-num-layers"), (["--hidden-size", "big"], '--hidden-size: expected one positive integer, found "big"'),
                              (["--position-embedding-type", "relative"], "yarn"), (["--fp16", "--bf16"], "--bf16"),
                              (["--num-attention-heads", "3"], "must divide")):
             done = run("model", "extract", "--", *good, *words)

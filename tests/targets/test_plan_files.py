@@ -305,6 +305,30 @@ class NeoX(PlanFiles):
             '"model_parallel_size": 2', '"model_parallel_size": 1'))
 
 
+PARALLEL = {"schema": "trimtab.parallel/1", "kind": "fsdp", "world_size": 8, "global_batch": 64, "samples_per_microbatch": 4,
+            "accumulation_steps": 2, "layers": 4, "checkpoint_layers": [0, 2, 3], "sharding_strategy": "HYBRID_SHARD", "shard_group_size": 4}
+
+
+class Parallel(PlanFiles):
+    def test_what_trimtab_parallel_reads(self):
+        plan, _ = self.plan(PARALLEL, ranks=None)
+        segment = plan["stages"][0]["segments"][0]
+        self.assertEqual((segment["dp"], segment["sharded"], segment["sharded_degree"]), (8, "parameters", 4))
+        self.assertEqual((plan["global_batch"], plan["microbatch"]), (64, 32))
+        self.assertEqual(segment["recompute"], [[SHAPE.before, SHAPE.before + SHAPE.width], [SHAPE.before + 2 * SHAPE.width, SHAPE.operators - SHAPE.after]])
+
+    def test_what_is_refused(self):
+        for wanted, change in (("schema: expected trimtab.parallel/1", {"schema": "trimtab.parallel/2"}), ("kind: expected ddp, fsdp or fsdp2", {"kind": "zero"}),
+                               ("global_batch: must be samples_per_microbatch x", {"global_batch": 63}), ("layers: is 5, but the model has 4", {"layers": 5}),
+                               ("checkpoint_layers: expected numbers of layers, 0 to 3", {"checkpoint_layers": [4]}),
+                               ("world_size: is 16, but the ranks are 8", {"world_size": 16, "global_batch": 128}),
+                               ("shard_group_size: must divide world_size 8", {"shard_group_size": 3}),
+                               ("sharding_strategy: expected NO_SHARD, SHARD_GRAD_OP", {"sharding_strategy": "SOME"}),
+                               ("bucket_cap_mb: trimtab.parallel knows no such member of fsdp", {"bucket_cap_mb": 25})):
+            with self.subTest(wanted=wanted):
+                self.refuse(wanted, {**PARALLEL, **change})
+
+
 class Formats(PlanFiles):
     def test_a_format_is_known_by_its_members(self):
         self.refuse("A configuration is known by its members; read are those of", {"model_type": "llama"})

@@ -34,7 +34,7 @@ READERS = {
     "torchtitan-0.2": lambda answer, world, shape: torchtitan_reader.read(answer["arguments"], world, shape),
 }
 IMPORTED = ("megatron", "deepspeed", "galvatron", "torchtitan", "torchtitan-0.2", "transformers", "transformers-deepspeed",
-            "accelerate", "accelerate-deepspeed", "lightning", "lightning-deepspeed")
+            "accelerate", "accelerate-deepspeed", "lightning", "lightning-deepspeed", "ddp", "fsdp", "fsdp2")
 
 
 def random_shape(generator):
@@ -46,7 +46,7 @@ def random_shape(generator):
 class RoundTrip(ProgramTest):
     def check(self, target):
         base = seed()
-        for number in range(FEWER if target in ("fsdp2", *IMPORTED[5:]) else PLANS):
+        for number in range(FEWER if target in (*IMPORTED[5:11], "fsdp2") else PLANS):
             generator = random.Random(f"{base}/{target}/{number}")
             shape = random_shape(generator)
             plan = random_plans.GENERATORS[target](generator, shape)

@@ -20,30 +20,21 @@ constexpr std::int64_t kMostEntries = 100'000;
 // Written last: by Megatron-LM, by DeepSpeed and others.
 constexpr std::array<std::string_view, 2> kTrackers{"latest_checkpointed_iteration.txt", "latest"};
 constexpr std::array<std::string_view, 6> kUnfinished{".tmp", ".temp", ".new", ".part", ".partial", ".incomplete"};
-// What a program writes as it trains, into the folder of its checkpoints or below: TensorBoard's events, lines of JSON,
-// tables.
-constexpr std::array<std::string_view, 6> kLogs{".jsonl", ".log", ".csv", ".out", ".err", ".wandb"};
 
 std::int64_t nanoseconds(const timespec& time) {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-bool is_log(std::string_view name) {
-  return name.find("tfevents") != std::string_view::npos ||
-         std::ranges::any_of(kLogs, [&](std::string_view end) { return name.ends_with(end); });
-}
-
 void add(CheckpointLook& look, const fs::path& path) {
-  const std::string name = path.filename().string();
   struct stat found {};
-  if (is_log(name) || ::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
   const std::int64_t changed = nanoseconds(found.st_ctim);
+  const std::string name = path.filename().string();
   ++look.files;
   look.bytes += static_cast<std::int64_t>(found.st_size);
   if (changed >= look.changed_ns) {
     look.changed_ns = changed;
     look.renamed = changed > nanoseconds(found.st_mtim);
-    look.latest = path.string();
   }
   if (std::ranges::find(kTrackers, name) != kTrackers.end()) look.tracker_ns = std::max(look.tracker_ns, changed);
   look.unfinished |= std::ranges::any_of(kUnfinished, [&](std::string_view end) { return name.ends_with(end); });
@@ -75,13 +66,7 @@ SaveDetector::News SaveDetector::add(Nanoseconds now, const CheckpointLook& look
   if (!settles_) {
     last_ = look;
     changed_at_ = now;
-    if (!std::exchange(writing_, true)) {
-      begun_at_ = now;
-      return News::kBegun;
-    }
-    if (restless_ || now - begun_at_ < kRestless) return News::kNothing;
-    restless_ = true;
-    return News::kRestless;
+    return std::exchange(writing_, true) ? News::kNothing : News::kBegun;
   }
   if (!writing_ || look.unfinished || look.files == 0) return News::kNothing;
   // With a tracker the checkpoint is not whole before it names it.
@@ -131,8 +116,8 @@ void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Sha
     const bool is_due = (whole || detector.settles()) && std::exchange(priced, look) != look;
     if (is_due) price = pricer.price(path, shared->pricing);
     if (news != SaveDetector::News::kNothing) {
-      loop.post([shared, look, news, price = whole ? price : std::nullopt] {
-        if (shared->owner != nullptr) shared->owner->told_(news, look, price);
+      loop.post([shared, look, whole, price = whole ? price : std::nullopt] {
+        if (shared->owner != nullptr) shared->owner->told_(whole, look, price);
       });
     }
     lock.lock();

@@ -25,13 +25,11 @@ struct CheckpointLook {
   std::int64_t tracker_ns = 0;  // of the file that names the latest checkpoint and is written last; 0 = there is none
   bool renamed = false;         // the latest was given its name after it was written
   bool unfinished = false;      // a file's name says that it is not whole
-  std::string latest = {};      // the path of the file that changed last
 
   bool operator==(const CheckpointLook&) const = default;
 };
 
-// Of a file or a folder; nothing in it where it is not there. At most 100,000 entries. Logs are left out: they change
-// at each step.
+// Of a file or a folder; nothing in it where it is not there. At most 100,000 entries.
 [[nodiscard]] CheckpointLook look_at_checkpoint(const std::string& path);
 
 // From look to look. Pure.
@@ -40,10 +38,8 @@ class SaveDetector {
   // After so long without a change it is whole: where a tracker or a new name says so, and else.
   static constexpr Nanoseconds kSettled = std::chrono::milliseconds(250);
   static constexpr Nanoseconds kSettledUntold = std::chrono::milliseconds(1500);
-  static constexpr Nanoseconds kRestless = std::chrono::minutes(1);
 
-  // kRestless: files have changed for so long without a rest. Told once of a detector.
-  enum class News { kNothing, kBegun, kWhole, kRestless };
+  enum class News { kNothing, kBegun, kWhole };
   // The first look is of what there was before.
   [[nodiscard]] News add(Nanoseconds now, const CheckpointLook& look);
   // It has been written to, and was not since the look before the last.
@@ -53,10 +49,8 @@ class SaveDetector {
   bool known_ = false;
   bool writing_ = false;
   bool settles_ = false;
-  bool restless_ = false;  // was told
   CheckpointLook last_;
   CheckpointLook whole_;
-  Nanoseconds begun_at_{0};
   Nanoseconds changed_at_{0};
 };
 
@@ -64,8 +58,7 @@ class SaveDetector {
 class CheckpointWatch {
  public:
   // `price`: of a checkpoint that is whole; nothing where it could not be found.
-  using Told =
-      std::function<void(SaveDetector::News news, const CheckpointLook& look, const std::optional<CopyPrice>& price)>;
+  using Told = std::function<void(bool whole, const CheckpointLook& look, const std::optional<CopyPrice>& price)>;
   CheckpointWatch(net::EventLoop& loop, std::string path, CopyPricer pricer, Told told);
   ~CheckpointWatch();
   CheckpointWatch(const CheckpointWatch&) = delete;

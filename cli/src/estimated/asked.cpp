@@ -10,6 +10,7 @@
 #include "schema/hf_model.hpp"
 #include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
+#include "schema/models/parameters.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -158,7 +159,7 @@ Result<Precision> precision_of(const AskedFlags& flags, const GptSizes& sizes, c
 }  // namespace
 
 void add_asked_flags(CLI::App* verb, AskedFlags& flags) {
-  add_value(verb, "--hf", flags.hf, "FILE", "config.json of a dense decoder, as transformers has it");
+  add_value(verb, "--hf", flags.hf, "FILE", "config.json of a decoder, as transformers has it");
   add_value(verb, "--megatron", flags.megatron, "FILE",
             "In its place: a launch script of Megatron-LM, or its arguments");
   add_values(verb, "--neutral", flags.neutral, "NAME",
@@ -209,6 +210,7 @@ Result<Asked> read_asked(const AskedFlags& flags) {
   }
   const std::string name = name_of(flags);
   TRIMTAB_TRY(asked.model, gpt_model(sizes, name));
+  TRIMTAB_TRY_STATUS(check_priced(asked.model));
   asked.shape = estimates::shape_of(sizes, name);
   if (sizes.half) {
     asked.gradient_bytes = static_cast<std::int32_t>(2 * sizes.gradient);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "arguments.hpp"
 
@@ -249,7 +250,9 @@ bool CommandReading::is_shell_script() const {
 
 std::optional<std::int32_t> CommandReading::world_size() const {
   if (processes) return processes;
-  if (per_node) return *per_node * nodes.value_or(1);
+  // More than any job has, where the product is more than can be counted.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (per_node) return static_cast<std::int32_t>(std::min(kMost, std::int64_t{*per_node} * nodes.value_or(1)));
   // torchrun and a plain program start one process on each node where nobody says more.
   const bool one_each = !is_counted_there && (launchers.empty() || launched_by("torchrun") || launched_by("srun"));
   return one_each ? std::optional(nodes.value_or(1)) : std::nullopt;

@@ -3,12 +3,14 @@
 #include <filesystem>
 
 #include "arguments.hpp"
+#include "base/numbers.hpp"
 #include "base/text_parts.hpp"
 #include "daemons/process.hpp"
 #include "files.hpp"
 #include "schema/hf_model.hpp"
 #include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
+#include "schema/models/parameters.hpp"
 #include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
@@ -104,13 +106,14 @@ Result<int> extract(const Arguments& arguments, const std::vector<std::string>& 
                                       : !arguments.hf.empty() ? from_hf(arguments, console)
                                                               : from_module(arguments));
   // What is handed out can be read again.
-  TRIMTAB_TRY(const Model model, parse_model(text, "the extracted model"));
-  Bytes bytes = 0;
-  for (const Operator& op : model.operators) bytes += op.parameter_bytes;
-  for (const TiedParameters& tied : model.tied_parameters) bytes -= tied.bytes * (std::ssize(tied.operators) - 1);
+  TRIMTAB_TRY(const Model model, parse_whole_model(text, "the extracted model"));
+  if (const std::string experts = experts_words(model); !experts.empty()) {
+    console.err << experts << "; nothing prices experts yet, so no plan of this model is read, searched or tried\n";
+  }
   TRIMTAB_TRY_STATUS(hand_out(to_json(model) + "\n", arguments.out,
                               "wrote " + arguments.out + ": " + std::to_string(model.operators.size()) +
-                                  " operators, " + std::to_string(bytes) + " bytes of parameters",
+                                  " operators, " + format_number(parameter_bytes(model).all, 0) +
+                                  " bytes of parameters",
                               console));
   return 0;
 }
@@ -131,7 +134,7 @@ void add_model(CLI::App& root, Selection& selection) {
   add_values(verb, "--neutral", arguments->neutral, "NAME",
              "An option of your own that changes neither the model, nor its memory, nor its time (with Megatron-LM's "
              "arguments)");
-  add_value(verb, "--hf", arguments->hf, "FILE", "config.json of a dense decoder, as transformers has it");
+  add_value(verb, "--hf", arguments->hf, "FILE", "config.json of a decoder, as transformers has it");
   add_value(verb, "--sequence", arguments->sequence, "N", "Tokens of a sample (with --hf)");
   add_value(verb, "--module", arguments->module, "MODULE:FUNCTION",
             "A function that returns the layers in order and an example input (client/python/trimtab/module_model.py)");

@@ -1,11 +1,11 @@
 #pragma once
 
-// A dense decoder as transformers' config.json describes it, as a model. Pure; any thread.
+// A decoder as transformers' config.json describes it, as a model. Pure; any thread.
 //
 // Parameters are counted as transformers builds the module of that model_type: exact for the families that kFamilies of
-// hf_model.cpp names. What is stored for the backward pass is counted as for Megatron-LM's GPT of the same sizes
-// (megatron_model.hpp), and so are gradients and optimizer states of bfloat16 training: estimates, which measured costs
-// replace.
+// hf_model.cpp names, with experts and latent attention or without. What is stored for the backward pass is counted as
+// for Megatron-LM's GPT of the same sizes (megatron_model.hpp), and so are gradients and optimizer states of bfloat16
+// training: estimates, which measured costs replace.
 
 #include <cstdint>
 #include <string>
@@ -23,9 +23,9 @@ struct HfTraining {
   std::int64_t global_batch = 0;  // samples of a step
 };
 
-// Fails on a model_type that is not known here, naming those that are, on a member that stands for experts, latent
-// attention or the like, and on a size that is missing or malformed, naming it. REQUIRES: both of `training` below
-// 2^31, and above 0 where a model is made of it.
+// Fails on a model_type that is not known here, naming those that are, on a member that stands for another kind of
+// model or for weights of few bits, and on a size that is missing or malformed, naming it. REQUIRES: both of `training`
+// below 2^31, and above 0 where a model is made of it.
 [[nodiscard]] Result<GptSizes> sizes_from_hf(std::string_view config_json, std::string_view source,
                                              const HfTraining& training);
 

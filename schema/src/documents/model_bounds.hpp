@@ -10,6 +10,7 @@ namespace trimtab {
 
 inline constexpr std::int32_t kMostGlobalBatch = 1 << 20;  // samples of a step, of a model and of a plan
 inline constexpr std::size_t kMostOperators = std::size_t{1} << 16;
+inline constexpr std::int64_t kMostExperts = 1 << 16;       // of one operator
 inline constexpr std::size_t kMostMicrobatchValues = 1024;  // of either list
 inline constexpr std::int64_t kMostDevices = 1 << 20;       // of a cluster's nodes together
 

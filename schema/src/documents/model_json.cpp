@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "documents/members.hpp"
+#include "schema/models/parameters.hpp"
 
 namespace trimtab {
 
@@ -30,6 +31,17 @@ void check_tied(const JsonReader& all, const Model& model) {
   }
 }
 
+// The reserved names of a shape (schema/models/parameters.hpp).
+void check_experts(const JsonReader& in, const Operator& op) {
+  if (!has_experts(op)) return;
+  const JsonReader shape = in.at("shape");
+  const std::int64_t experts = shape.at(kExperts).integer({1, kMostExperts, "a number of experts, 1 to 65536"});
+  (void)shape.at(kActiveExperts).integer({1, experts, "a number of at least 1 and at most experts"});
+  (void)shape.at(kExpertParameterBytes)
+      .integer({0, op.parameter_bytes / std::max<std::int64_t>(experts, 1),
+                "an integer of at least 0, of which as many as experts are at most parameter_bytes"});
+}
+
 }  // namespace
 
 template <typename M>
@@ -42,6 +54,7 @@ void members(M& m, Of<Operator> auto& op) {
   m.always("cut_before", op.cut_before);
   m.always("shape", op.shape);
   m.always("parameter_bytes", op.parameter_bytes);
+  if constexpr (M::kReads) check_experts(m.in, op);
   m.always("activation_bytes", op.activation_bytes);
   m.always("output_bytes", op.output_bytes);
   m.always("forward_flops", op.forward_flops);
@@ -112,8 +125,14 @@ void members(M& m, Of<Model> auto& model) {
   if constexpr (M::kReads) check_tied(m.in.at("tied_parameters"), model);
 }
 
-Result<Model> parse_model(std::string_view json, std::string_view source) {
+Result<Model> parse_whole_model(std::string_view json, std::string_view source) {
   return parse_document<Model>(json, source, kSchema);
+}
+
+Result<Model> parse_model(std::string_view json, std::string_view source) {
+  TRIMTAB_TRY(Model model, parse_whole_model(json, source));
+  if (const Status priced = check_priced(model); !priced.ok()) return wrap(std::string(source), priced.error());
+  return model;
 }
 
 std::string to_json(const Model& model) {

@@ -6,7 +6,9 @@
 #include <set>
 #include <sstream>
 
+#include "base/numbers.hpp"
 #include "documents/job_names.hpp"
+#include "documents/json_document.hpp"
 #include "schema/job.hpp"
 
 namespace trimtab {
@@ -52,7 +54,7 @@ struct Setting {
 Result<Setting> parse_setting(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || !has_kind(text)) {
-    return bad_input("expected KEY=VALUE with a key " + std::string(kKeyRule) + ", found '" + text + "'");
+    return bad_input("expected KEY=VALUE with a key " + std::string(kKeyRule) + ", found '" + valid_text(text) + "'");
   }
   Setting setting{text.substr(0, equals), text.substr(equals + 1)};
   TRIMTAB_TRY_STATUS(check_own_setting(setting.key, setting.value));
@@ -64,7 +66,8 @@ Result<OwnSettings> parse_settings(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     TRIMTAB_TRY(const Setting one, parse_setting(word));
-    if (!settings.emplace(one.key, one.value).second) return bad_input("'" + text + "' sets " + one.key + " twice");
+    if (!settings.emplace(one.key, one.value).second)
+      return bad_input("'" + valid_text(text) + "' sets " + one.key + " twice");
   }
   if (settings.empty()) return bad_input("expected settings such as arg:--batch-size=8, found nothing");
   return settings;
@@ -183,6 +186,18 @@ Status check_not_of_launch(const Job& job, const OwnKnob& knob, const OwnSetting
   return {};
 }
 
+// "--compile=true" stays where the flag is taken away.
+Status check_flags(const Job& job, const OwnKnob& knob, const std::string& prefix) {
+  for (const std::string& key : keys_of(knob)) {
+    const std::string name = bare(key);
+    const auto with_value = [&](const std::string& word) { return word.starts_with(name + "="); };
+    if (!key.starts_with(kFlag) || std::ranges::none_of(job.train, with_value)) continue;
+    return bad_input(prefix + " sets the flag " + name + ", to which the command gives a value. Name it arg:" + name +
+                     ", with its values");
+  }
+  return {};
+}
+
 // "name=value" behind a command that knows no such override would be taken for a file, or for nothing.
 Status check_overrides(const Job& job, const OwnKnob& knob, const std::string& prefix) {
   for (const std::string& key : keys_of(knob)) {
@@ -198,6 +213,7 @@ Status check_overrides(const Job& job, const OwnKnob& knob, const std::string& p
 Status check_alone(const Job& job, const OwnKnob& knob) {
   const std::string prefix = "job " + job.name + ": its own knob " + knob.name;
   TRIMTAB_TRY_STATUS(check_overrides(job, knob, prefix));
+  TRIMTAB_TRY_STATUS(check_flags(job, knob, prefix));
   if (class_number(knob.change_class) > class_number(job.change_class)) {
     return bad_input(prefix + " has class \"" + knob.change_class + "\", and the job allows changes of class \"" +
                      job.change_class + "\" at most. Set class = \"" + knob.change_class +
@@ -254,17 +270,36 @@ Status check_conditions(const Job& job, const OwnKnob& knob, const OwnSettings& 
   return {};
 }
 
+// "--num-workers", "-b", "trainer.batch_size".
+bool is_argument(std::string_view name) {
+  const std::size_t begin = name.find_first_not_of('-');
+  if (begin == std::string_view::npos || name.size() < 2) return false;
+  const char first = name[begin];
+  const bool letter = first == '_' || (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z');
+  return letter && name.find_first_of("= \t\n{}") == std::string_view::npos;
+}
+
+// What a parser would take for another option.
+bool is_option(std::string_view value) {
+  return value.starts_with(kOption) && value.size() > 1 && !parse_number<double>(value);
+}
+
 }  // namespace
 
 Status check_own_setting(std::string_view key, std::string_view value) {
+  for (const std::string_view text : {key, value}) {
+    if (const std::string valid = valid_text(text); valid != text)
+      return bad_input("expected a knob's names and values as UTF-8 text, found '" + valid + "'");
+  }
   const std::string name = bare(key);
   if (!has_kind(key)) return bad_input("expected " + std::string(kKeyRule) + ", found '" + std::string(key) + "'");
   if (key.starts_with(kVariable)) {
     if (!is_variable(name)) return bad_input("'" + name + "' is no name of an environment variable");
     if (is_a_launchs(name)) return bad_input(name + " is set for each rank by its launch, and is no knob");
-  } else if (name.size() < 2 || name.find_first_of("= \t\n{}") != std::string::npos ||
-             (key.starts_with(kFlag) && !name.starts_with(kOption))) {
+  } else if (!is_argument(name) || (key.starts_with(kFlag) && !name.starts_with(kOption))) {
     return bad_input("expected an argument's name such as --num-workers, found '" + name + "'");
+  } else if (key.starts_with(kArgument) && name.starts_with(kOption) && is_option(value)) {
+    return bad_input(std::string(key) + ": '" + std::string(value) + "' would be an option of its own, and no value");
   }
   const std::string rule = "expected on or off, found '" + std::string(value) + "'";
   if (key.starts_with(kFlag) && value != "on" && value != "off") return bad_input(std::string(key) + ": " + rule);
@@ -286,7 +321,7 @@ Result<OwnKnob> own_knob(const std::string& name, const std::vector<std::string>
       return bad_input(knob.name + " has the value '" + value + "' twice");
     knob.values.push_back(std::move(*settings));
   }
-  if (knob.values.empty()) return bad_input(knob.name + ": expected values to try, found none");
+  if (knob.values.empty()) return bad_input(valid_text(knob.name) + ": expected values to try, found none");
   return knob;
 }
 
@@ -303,12 +338,13 @@ Result<OwnKnob> parse_own_knob(const std::string& text) {
   const std::size_t equals = left.find('=');
   if (equals == std::string::npos || equals == 0) {
     return bad_input("a knob is NAME=VALUE,VALUE, such as OMP_NUM_THREADS=1,2,4 or arg:--num-workers=2,4; found '" +
-                     text + "'");
+                     valid_text(text) + "'");
   }
   std::vector<std::string> values;
-  std::istringstream list(left.substr(equals + 1));
+  std::istringstream list(left.substr(equals + 1) + ",");
   for (std::string value; std::getline(list, value, ',');) {
-    if (value.empty()) return bad_input("a knob's values stand between commas, and one of '" + text + "' is empty");
+    if (value.empty())
+      return bad_input("a knob's values stand between commas, and one of '" + valid_text(text) + "' is empty");
     values.push_back(value);
   }
   TRIMTAB_TRY(OwnKnob knob, own_knob(left.substr(0, equals), values));
@@ -337,7 +373,8 @@ Status check_own_knobs(const Job& job) {
     TRIMTAB_TRY_STATUS(check_conditions(job, knob, written));
     TRIMTAB_TRY_STATUS(check_not_of_launch(job, knob, written));
     for (const std::string& key : keys_of(knob)) {
-      const auto [owner, is_new] = owners.emplace(key, knob.name);
+      // An argument with a value and a flag of the same name are the same word.
+      const auto [owner, is_new] = owners.emplace(key.starts_with(kVariable) ? key : bare(key), knob.name);
       if (is_new) continue;
       return bad_input("job " + job.name + ": " + key + " is set by two of its own knobs, " + owner->second + " and " +
                        knob.name);

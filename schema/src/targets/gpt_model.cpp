@@ -1,10 +1,12 @@
 #include "schema/gpt_model.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "documents/model_bounds.hpp"
+#include "schema/models/parameters.hpp"
 
 namespace trimtab {
 
@@ -70,31 +72,45 @@ class Counting {
   }
 
   [[nodiscard]] Figures attention() const {
+    if (s_.latent) return latent_attention(*s_.latent);
     const Amount queries = Amount(s_.heads) * s_.channels;
     const Amount key_values = Amount(2) * s_.groups * s_.channels;
     const Amount mixed = queries + key_values;
-    Figures figures;
-    figures.parameter_bytes =
-        width_ * (norms(1) + hidden_ * mixed + (s_.qkv_bias ? mixed : Amount(0)) + queries * hidden_ +
-                  (s_.bias ? hidden_ : Amount(0)) + (s_.query_norm ? 2 * norm(s_.channels) : Amount(0)));
-    // Inputs of both products and of the core, the mask behind, and the output. The norm's input is the output before.
-    figures.activation_bytes = width_ * sequence_ * (mixed + queries) + scores() + 2 * rows() + mask();
-    figures.replicated_bytes = 2 * rows() + mask();
-    figures.output_bytes = rows();
-    figures.forward_flops = 2 * sequence_ * hidden_ * (mixed + queries) + 4 * sequence_ * sequence_ * queries;
-    figures.key_value_bytes = width_ * sequence_ * key_values;
-    return figures;
+    const Amount query_norms = s_.whole_query_norm ? norm(queries) + norm(Amount(s_.groups) * s_.channels)
+                               : s_.query_norm     ? 2 * norm(s_.channels)
+                                                   : Amount(0);
+    return attention_of({hidden_ * mixed, queries * hidden_, (s_.qkv_bias ? mixed : Amount(0)) + query_norms, mixed,
+                         queries, key_values, 2 * queries});
   }
 
   [[nodiscard]] Figures mlp() const {
     const Amount narrow = s_.ffn;
-    const Amount wide = s_.gated ? 2 * narrow : narrow;
-    return {width_ * (norms(s_.one_norm ? 0 : 1) + hidden_ * wide + narrow * hidden_ +
-                      (s_.bias ? wide + hidden_ : Amount(0))),
+    const Amount wide = widened(narrow);
+    return {width_ * (norms(s_.one_norm ? 0 : 1) + products(narrow) + (s_.bias ? wide + hidden_ : Amount(0))),
             width_ * sequence_ * (wide + narrow) + 2 * rows() + mask(),
             2 * rows() + mask(),
             rows(),
-            2 * sequence_ * hidden_ * (wide + narrow),
+            2 * sequence_ * products(narrow),
+            0};
+  }
+
+  // Of one of those that are chosen from.
+  [[nodiscard]] Amount expert(const GptExperts& of) const {
+    return width_ * (products(of.ffn) + (of.bias ? widened(of.ffn) + hidden_ : Amount(0)));
+  }
+
+  // Tokens go to their experts and come back as rows of their own, and the router keeps its scores in float32.
+  [[nodiscard]] Figures experts(const GptExperts& of) const {
+    const Amount biases = Amount((of.router_bias ? 1 : 0) + (of.selection_bias ? 1 : 0)) * of.count;
+    const Amount beside = products(of.shared_ffn) + (of.shared_gate ? hidden_ : Amount(0));
+    const Amount router = hidden_ * of.count;
+    const Amount passed = Amount(of.active) * of.ffn + of.shared_ffn;
+    return {width_ * (norms(1) + router + biases + beside) + Amount(of.count) * expert(of),
+            width_ * sequence_ * (widened(passed) + passed) + 2 * of.active * rows() + 4 * sequence_ * of.count +
+                2 * rows() + mask(),
+            2 * rows() + mask(),
+            rows(),
+            2 * sequence_ * (router + Amount(of.active) * products(of.ffn) + beside),
             0};
   }
 
@@ -111,6 +127,44 @@ class Counting {
   [[nodiscard]] Amount shared() const { return width_ * vocabulary_ * hidden_; }
 
  private:
+  // What differs between kinds of attention, in elements.
+  struct Attention {
+    Amount products_before, product_behind;  // parameters: of queries, keys and values, and of what comes out
+    Amount others;                           // biases and norms of these
+    Amount kept;                             // of a token, before the core
+    Amount core_output, key_values;          // of a token
+    Amount core_products;                    // channels of queries and of values, of all heads
+  };
+  [[nodiscard]] Figures attention_of(const Attention& of) const {
+    Figures figures;
+    figures.parameter_bytes = width_ * (norms(1) + of.products_before + of.product_behind + of.others +
+                                        (s_.bias ? hidden_ : Amount(0)) + (s_.sinks ? Amount(s_.heads) : Amount(0)));
+    // Inputs of both products and of the core, the mask behind, and the output. The norm's input is the output before.
+    figures.activation_bytes = width_ * sequence_ * (of.kept + of.core_output) + scores() + 2 * rows() + mask();
+    figures.replicated_bytes = 2 * rows() + mask();
+    figures.output_bytes = rows();
+    figures.forward_flops =
+        2 * sequence_ * (of.products_before + of.product_behind) + 2 * sequence_ * sequence_ * of.core_products;
+    figures.key_value_bytes = width_ * sequence_ * of.key_values;
+    return figures;
+  }
+  // The channels of keys that have positions are one head's, which all heads use.
+  [[nodiscard]] Figures latent_attention(const GptLatent& of) const {
+    const Amount heads = s_.heads;
+    const Amount short_queries = of.queries;
+    const Amount queries = heads * (Amount(of.plain) + of.rotated);
+    const Amount values = heads * of.values;
+    const Amount short_keys = Amount(of.key_values) + of.rotated;
+    const Amount made = heads * (Amount(of.plain) + of.values);
+    const Amount of_queries = of.queries > 0 ? hidden_ * short_queries + short_queries * queries : hidden_ * queries;
+    const Amount norms_of_short = norm(of.key_values) + (of.queries > 0 ? norm(short_queries) : Amount(0));
+    return attention_of({of_queries + hidden_ * short_keys + Amount(of.key_values) * made, values * hidden_,
+                         of.norms ? norms_of_short : Amount(0), short_queries + short_keys + queries + queries + values,
+                         values, queries + values, queries + values});
+  }
+  [[nodiscard]] Amount widened(Amount narrow) const { return s_.gated ? 2 * narrow : narrow; }
+  // Parameters of an mlp's matrices.
+  [[nodiscard]] Amount products(Amount narrow) const { return hidden_ * (widened(narrow) + narrow); }
   [[nodiscard]] Amount norm(Amount elements) const { return s_.rms ? elements : 2 * elements; }
   // Before a layer's part, and where the model has them behind it, too.
   [[nodiscard]] Amount norms(std::int64_t before) const {
@@ -145,8 +199,12 @@ Status check(const Figures& figures, const std::string& of, const std::vector<Na
 }
 
 struct OperatorFigures {
-  Figures embedding, attention, mlp, head;
+  Figures embedding, attention, mlp, experts, head;
 };
+
+bool layer_has_experts(const GptSizes& s, std::int64_t layer) {
+  return s.experts && s.experts->in_layer[static_cast<std::size_t>(layer)];
+}
 
 Result<OperatorFigures> count(const Counting& counting, const GptSizes& s) {
   const Named hidden{"hidden-size", s.hidden};
@@ -154,14 +212,30 @@ Result<OperatorFigures> count(const Counting& counting, const GptSizes& s) {
   const Named vocabulary{"vocab-size (padded)", s.vocabulary};
   const Named heads{"num-attention-heads", s.heads};
   const Named ffn{"ffn-hidden-size", s.ffn};
-  const OperatorFigures parts{counting.embedding(), counting.attention(), counting.mlp(), counting.head()};
+  OperatorFigures parts{counting.embedding(), counting.attention(), counting.mlp(), {}, counting.head()};
+  std::int64_t with_experts = 0;
+  if (s.experts) {
+    TRIMTAB_ASSERT(std::ssize(s.experts->in_layer) == s.layers, "of each layer it is known whether it has experts");
+    if (s.experts->count > kMostExperts) {
+      return bad_input("expected at most " + std::to_string(kMostExperts) + " experts in a layer, found " +
+                       std::to_string(s.experts->count));
+    }
+    with_experts = std::ranges::count(s.experts->in_layer, true);
+    parts.experts = counting.experts(*s.experts);
+  }
   TRIMTAB_TRY_STATUS(
       check(parts.embedding, "an embedding", {hidden, sequence, vocabulary, {"max-position-embeddings", s.positions}}));
   TRIMTAB_TRY_STATUS(check(parts.attention, "an attention",
                            {hidden, sequence, heads, {"kv-channels", s.channels}, {"num-query-groups", s.groups}}));
   TRIMTAB_TRY_STATUS(check(parts.mlp, "an mlp", {hidden, sequence, ffn}));
+  if (s.experts) {
+    TRIMTAB_TRY_STATUS(
+        check(parts.experts, "a layer with experts",
+              {hidden, sequence, {"num-experts", s.experts->count}, {"moe-ffn-hidden-size", s.experts->ffn}}));
+  }
   TRIMTAB_TRY_STATUS(check(parts.head, "a head", {hidden, sequence, vocabulary}));
-  const Figures whole = parts.embedding + Amount(s.layers) * (parts.attention + parts.mlp) + parts.head;
+  const Figures whole = parts.embedding + Amount(s.layers) * parts.attention +
+                        Amount(s.layers - with_experts) * parts.mlp + Amount(with_experts) * parts.experts + parts.head;
   TRIMTAB_TRY_STATUS(check(whole, "a model", {{"num-layers", s.layers}, hidden, sequence, heads, ffn, vocabulary}));
   return parts;
 }
@@ -172,6 +246,17 @@ std::string cost_key(const GptSizes& s, const std::string& kind) {
                                                      : "") +
                             (s.recipe.empty() ? "" : "-") + s.recipe;
   const std::string key = kind + "-h" + std::to_string(s.hidden) + "-t" + std::to_string(s.sequence);
+  if (kind == "attention" && s.latent) {
+    const GptLatent& of = *s.latent;
+    return key + "-a" + std::to_string(s.heads) + "-q" + std::to_string(of.queries) + "-k" +
+           std::to_string(of.key_values) + "-c" + std::to_string(of.plain) + "+" + std::to_string(of.rotated) + "-v" +
+           std::to_string(of.values) + norms;
+  }
+  if (kind == "experts") {
+    const GptExperts& of = *s.experts;
+    return key + "-f" + std::to_string(of.ffn) + "-e" + std::to_string(of.count) + "-k" + std::to_string(of.active) +
+           "-s" + std::to_string(of.shared_ffn) + (s.gated ? "-gated" : "") + norms;
+  }
   if (kind == "attention") {
     return key + "-a" + std::to_string(s.heads) + "-g" + std::to_string(s.groups) + "-c" + std::to_string(s.channels) +
            norms;
@@ -182,7 +267,7 @@ std::string cost_key(const GptSizes& s, const std::string& kind) {
 
 // REQUIRES: the figures fit.
 Operator operator_of(const GptSizes& sizes, const std::string& kind, std::int64_t layer, const Figures& figures) {
-  const bool of_layer = kind == "attention" || kind == "mlp";
+  const bool of_layer = kind != "embedding" && kind != "head";
   Operator op;
   op.name = of_layer ? "layer" + std::to_string(layer) + "-" + kind : kind;
   op.kind = kind;
@@ -197,6 +282,14 @@ Operator operator_of(const GptSizes& sizes, const std::string& kind, std::int64_
   op.tensor_all_reduces = of_layer ? 1 : 0;
   if (kind == "attention") op.key_value_bytes = figures.key_value_bytes.value();
   return op;
+}
+
+// The reserved names of schema/models/parameters.hpp.
+void add_experts(const GptExperts& experts, const Counting& counting, Operator& op) {
+  op.shape[kExperts] = experts.count;
+  op.shape[kActiveExperts] = experts.active;
+  if (experts.shared > 0) op.shape[kSharedExperts] = experts.shared;
+  op.shape[kExpertParameterBytes] = counting.expert(experts).value();
 }
 
 }  // namespace
@@ -218,7 +311,12 @@ Result<Model> gpt_model(const GptSizes& sizes, const std::string& name) {
   model.operators.push_back(operator_of(sizes, "embedding", 0, parts.embedding));
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     model.operators.push_back(operator_of(sizes, "attention", layer, parts.attention));
-    model.operators.push_back(operator_of(sizes, "mlp", layer, parts.mlp));
+    if (layer_has_experts(sizes, layer)) {
+      model.operators.push_back(operator_of(sizes, "experts", layer, parts.experts));
+      add_experts(*sizes.experts, counting, model.operators.back());
+    } else {
+      model.operators.push_back(operator_of(sizes, "mlp", layer, parts.mlp));
+    }
     model.operators.back().cut_before = false;  // stages begin with whole layers
   }
   model.operators.push_back(operator_of(sizes, "head", sizes.layers - 1, parts.head));

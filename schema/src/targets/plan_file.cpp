@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "documents/toml_tree.hpp"
+#include "schema/models/parameters.hpp"
 #include "targets/plan_readers.hpp"
 #include "targets/yaml_block.hpp"
 #include "targets/yaml_flow.hpp"
@@ -24,8 +25,8 @@ Result<Json> json_tree(const PlanFile& file) {
   return parse_json_text(file.text, file.source);
 }
 
-const std::array<Format, 7>& table() {
-  static const std::array<Format, 7> kTable{
+const std::array<Format, 8>& table() {
+  static const std::array<Format, 8> kTable{
       {{"galvatron", {"tp_sizes_enc"}, json_tree, read_galvatron_plan},
        // Before deepspeed, whose members it has, too.
        {"neox",
@@ -36,6 +37,7 @@ const std::array<Format, 7>& table() {
         {"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"},
         json_tree,
         read_deepspeed_plan},
+       {"parallel", {"samples_per_microbatch"}, json_tree, read_torch_plan},
        {"torchtitan", {"parallelism", "activation_checkpoint"}, torchtitan_tree, read_torchtitan_plan},
        {"transformers", {"per_device_train_batch_size"}, transformers_tree, read_transformers_plan},
        {"accelerate", {"distributed_type", "compute_environment"}, accelerate_tree, read_accelerate_plan},
@@ -81,6 +83,7 @@ std::optional<std::string_view> plan_format_of(std::string_view text) {
 Result<FoundPlan> plan_from_file(const PlanFile& file, const Model& model) {
   const auto format = std::ranges::find(table(), std::string_view(file.format), &Format::name);
   TRIMTAB_ASSERT(format != table().end(), "a known format");
+  TRIMTAB_TRY_STATUS(check_priced(model));
   TRIMTAB_TRY(const Json json, format->tree(file));
   if (!json.is_object()) return bad_input(file.source + ": expected an object");
   PlanMembers members(json, file.source);

@@ -344,10 +344,4 @@ std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints) {
   return 0;
 }
 
-std::int64_t element_bytes(const Model& model) {
-  if (model.dtype == "float32") return 4;
-  if (model.dtype == "float16" || model.dtype == "bfloat16") return 2;
-  return 0;
-}
-
 }  // namespace trimtab

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "schema/models/parameters.hpp"
 #include "schema/target.hpp"
 
 namespace trimtab {
@@ -77,8 +78,6 @@ void need_known_knobs(const PlanLayers& view, const std::vector<std::string>& kn
 inline constexpr const char* kBucketKnob = "bucket_bytes";
 inline constexpr const char* kSequenceKnob = "sequence_parallel";
 [[nodiscard]] std::int64_t bucket_elements(const PlanLayers& view, Complaints& complaints);
-// Bytes of one element of the model's dtype; 0 = unknown.
-[[nodiscard]] std::int64_t element_bytes(const Model& model);
 
 // What Megatron-LM calls the mlp of a layer.
 [[nodiscard]] inline bool is_mlp(const Operator& op) {

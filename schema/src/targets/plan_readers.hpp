@@ -13,6 +13,9 @@ namespace trimtab {
 [[nodiscard]] Result<Plan> read_deepspeed_plan(PlanMembers& members, const PlanFile& file, const Model& model);
 [[nodiscard]] Result<Plan> read_galvatron_plan(PlanMembers& members, const PlanFile& file, const Model& model);
 
+// What trimtab.parallel reads: ddp.json, fsdp.json, fsdp2.json.
+[[nodiscard]] Result<Plan> read_torch_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
 // Its TOML or JSON, with the overrides of the options put in.
 [[nodiscard]] Result<Json> torchtitan_tree(const PlanFile& file);
 [[nodiscard]] Result<Plan> read_torchtitan_plan(PlanMembers& members, const PlanFile& file, const Model& model);

@@ -69,11 +69,16 @@ Result<Plan> plan_of(const Replicas& replicas, const Model& model, std::string_v
   like.sharded_degree = all ? 0 : replicas.sharded_degree;
   like.switches.offload_optimizer = replicas.offload_optimizer;
   TRIMTAB_TRY(const ModelLayers parts, layers_of(model));
+  std::vector<bool> recomputed(model.operators.size());
+  for (std::int32_t i = 0; std::cmp_less(i, parts.layers.size()); ++i) {
+    const bool chosen = replicas.recompute || replicas.recomputed_layers.contains(i);
+    const Range& layer = parts.layers[static_cast<std::size_t>(i)];
+    for (std::int32_t op = layer.begin; op < layer.end; ++op) recomputed[static_cast<std::size_t>(op)] = chosen;
+  }
   TRIMTAB_TRY(plan.stages, plan_stages(
                                model, parts, {{static_cast<std::int32_t>(parts.layers.size())}, 1, replicas.ranks},
                                [&](std::int32_t op) {
-                                 const bool inside = op >= parts.before.end && op < parts.layers.back().end;
-                                 return OperatorPlan{like, replicas.recompute && inside};
+                                 return OperatorPlan{like, recomputed[static_cast<std::size_t>(op)]};
                                },
                                "--ranks"));
   TRIMTAB_TRY_STATUS(check_import(plan, model, target, framework));

@@ -3,6 +3,7 @@
 // Replicas in one stage: what PyTorch's data parallelism runs, and the frameworks that stand on it. Pure.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -32,8 +33,9 @@ struct Replicas {
   ShardedLevel sharded = ShardedLevel::kNone;
   std::int32_t sharded_degree = 0;  // 0 = ranks
   bool offload_optimizer = false;
-  bool recompute = false;         // every layer
-  std::int64_t bucket_bytes = 0;  // 0 = not said
+  bool recompute = false;                    // every layer
+  std::set<std::int32_t> recomputed_layers;  // these, where it is not every one
+  std::int64_t bucket_bytes = 0;             // 0 = not said
 };
 
 // The plan of them, which the target can be told (check_import). Fails where there are more samples than a plan may

@@ -32,6 +32,8 @@ TEST_CASE("a command line says who launches, how many, and which script") {
            {"torchrun --nproc_per_node=4 --standalone train.py --steps 9", "torchrun", 4, "", "train.py"},
            {"torchrun --standalone --nproc-per-node 4 --nnodes 1:2 train.py", "torchrun", 8, "", "train.py"},
            {"torchrun train.py", "torchrun", 1, "", "train.py"},
+           {"torchrun --nnodes 2000000000 --nproc_per_node 2000000000 train.py", "torchrun", 2147483647, "",
+            "train.py"},
            {"OMP_NUM_THREADS=1 nohup python -m torch.distributed.run --nproc_per_node 2 --tee 3 a/train.py", "torchrun",
             2, "python", "a/train.py"},
            {"accelerate launch --multi_gpu --num_processes 8 --mixed_precision bf16 train.py --x", "accelerate", 8, "",

@@ -186,6 +186,28 @@ TEST_CASE("a Trainer's command is given plans in its own arguments") {
   CHECK(unknown.usual);
 }
 
+TEST_CASE("plans of a command whose model has experts are refused by name", "[experts]") {
+  const std::string refusal = "no plan is written: models with experts are not priced yet: ";
+  const JobDraft megatron = draft(
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--seq-length 64 --max-position-embeddings 64 --vocab-size 100 --micro-batch-size 2 --num-experts 4",
+      "");
+  CHECK_FALSE(megatron.plan);
+  CHECK_THAT(megatron.remarks.front(), Contains(refusal) && Contains("4 experts of which 2 are active"));
+  CommandFacts facts;
+  facts.directory = ".";
+  facts.script_text = "HfArgumentParser(TrainingArguments)";
+  const Words words{"python3", "t.py", "--block_size", "64", "--per_device_train_batch_size", "2"};
+  facts.plan_file = PlanFile{"", "the command", "transformers", {words.begin() + 2, words.end()}};
+  facts.config_path = "m/config.json";
+  facts.config_text =
+      R"({"model_type": "mixtral", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+          "intermediate_size": 96, "vocab_size": 100, "num_local_experts": 8, "num_experts_per_tok": 2})";
+  const JobDraft trainer = cli::draft_job(words, facts, {});
+  CHECK_FALSE(trainer.plan);
+  CHECK_THAT(trainer.remarks.front(), Contains(refusal) && Contains("8 experts of which 2 are active"));
+}
+
 TEST_CASE("a LightningCLI's command is tuned by plans, and keeps its other words and its file") {
   const std::string line =
       "torchrun --nproc_per_node 2 t.py fit --config c.yaml --data.batch_size 8 --trainer.default_root_dir ck "

@@ -4,6 +4,7 @@
 
 #include "sample_documents.hpp"
 #include "schema/model.hpp"
+#include "schema/models/parameters.hpp"
 
 using namespace trimtab;
 using namespace trimtab::test;
@@ -45,6 +46,33 @@ TEST_CASE("every field of a model is read") {
   REQUIRE(model.galvatron);
   CHECK(*model.galvatron ==
         GalvatronFacts{GalvatronFamily::kT5, 60, {900, 350}, {940, 700}, {504, 250}, {630.5, 0}, 140});
+}
+
+TEST_CASE("an operator's experts are said under reserved names of its shape, and checked", "[experts]") {
+  const auto operators = [](const std::string& shape, const std::string& kind = "experts") {
+    return R"("dtype":"bfloat16","operators":[{"name":"a","kind":")" + kind + R"(","parameter_bytes":900,"shape":{)" +
+           shape + "}}]";
+  };
+  const auto refused = [&](const std::string& shape) { return error_of(operators(shape)); };
+  const std::string three = R"("experts":3,"active_experts":2,"shared_experts":1,"expert_parameter_bytes":200)";
+  CHECK(refused(three) ==
+        "model.json: models with experts are not priced yet: m, 3 experts of which 2 are active beside 1 shared, 0M "
+        "parameters, 0M active");
+  CHECK_THAT(refused(R"("expert_parameter_bytes":200)"), Catch::Contains("operators[0].shape.experts: expected"));
+  CHECK_THAT(refused(R"("experts":0,"active_experts":1,"expert_parameter_bytes":2)"), Catch::Contains("shape.experts"));
+  CHECK_THAT(refused(R"("experts":3,"active_experts":4,"expert_parameter_bytes":2)"),
+             Catch::Contains("shape.active_experts: expected a number of at least 1 and at most experts"));
+  CHECK_THAT(refused(R"("experts":3,"active_experts":3,"expert_parameter_bytes":301)"),
+             Catch::Contains("shape.expert_parameter_bytes"));
+  // A module that is called so has none.
+  CHECK(error_of(operators(R"("hidden":8)")).empty());
+  const auto whole = parse_whole_model(
+      R"({"schema":"trimtab.model/1","name":"m","global_batch":8,)" + operators(three) + "}", "model.json");
+  REQUIRE(whole.ok());
+  CHECK(parameter_bytes(*whole).all == 900);
+  CHECK(parameter_bytes(*whole).active == 700);
+  CHECK(experts_words(*whole) ==
+        "1 layers, 1 of them with 3 experts of which 2 are active beside 1 shared, 450 parameters, 350 active");
 }
 
 TEST_CASE("missing fields of an operator mean the defaults, and its name is its cost key") {

@@ -68,6 +68,13 @@ TEST_CASE("a knob of one's own is a variable, an argument, a flag, or several th
   CHECK_THAT(refusal("TRIMTAB_RANK=1,2"), Catch::Contains("no knob"));
   CHECK_THAT(refusal("X=1,1"), Catch::Contains("twice"));
   CHECK_THAT(refusal("X=1,,2"), Catch::Contains("is empty"));
+  CHECK_THAT(refusal("X=1,"), Catch::Contains("is empty"));
+  CHECK_THAT(refusal("X=\xff"), Catch::Contains("UTF-8"));
+  CHECK(refusal("\xff") ==
+        "a knob is NAME=VALUE,VALUE, such as OMP_NUM_THREADS=1,2,4 or arg:--num-workers=2,4; found '\xef\xbf\xbd'");
+  CHECK_THAT(refusal("arg:--w=--fast"), Catch::Contains("would be an option of its own"));
+  CHECK(refusal("arg:--w=-1,-2.5,-").empty());
+  CHECK_THAT(refusal("arg:--=1"), Catch::Contains("an argument's name"));
   CHECK_THAT(refusal("1X=1,2"), Catch::Contains("no name of an environment variable"));
 }
 
@@ -139,6 +146,10 @@ TEST_CASE("own knobs that cannot be tried are refused, with what to do", "[own-k
   CHECK_THAT(check_own_knobs(job).error().message, Catch::Contains("class = \"statistical\""));
   job = job_of({"t"}, {"A=1,2", "both=env:A=1 env:B=1"});
   CHECK_THAT(check_own_knobs(job).error().message, Catch::Contains("two of its own knobs"));
+  job = job_of({"t"}, {"arg:--w=1,2", "flag:--w=on,off"});
+  CHECK_THAT(check_own_knobs(job).error().message, Catch::Contains("two of its own knobs"));
+  job = job_of({"t", "--compile=true"}, {"flag:--compile=on,off"});
+  CHECK_THAT(check_own_knobs(job).error().message, Catch::Contains("Name it arg:--compile"));
   for (const std::string knob : {"arg:--out=a,b", "x=arg:--out=a arg:--w=1,arg:--out=b arg:--w=2", "arg:--steps=1,2"}) {
     job = job_of({"t", "--out", "{checkpoint}", "--steps={steps}"}, {knob});
     CHECK_THAT(check_own_knobs(job).error().message, Catch::Contains("each launch has its own"));

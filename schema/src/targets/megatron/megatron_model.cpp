@@ -6,6 +6,7 @@
 #include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
 #include "schema/gpt_model.hpp"
+#include "targets/megatron/expert_layers.hpp"
 #include "targets/megatron/megatron_arguments.hpp"
 #include "targets/megatron/megatron_options.hpp"
 
@@ -62,10 +63,22 @@ constexpr std::string_view kRead[] = {"num-layers",
                                       "fp8-recipe",
                                       "fp4-format",
                                       "fp4-recipe",
-                                      "padded-vocab-size"};
+                                      "padded-vocab-size",
+                                      "num-experts",
+                                      "moe-router-topk",
+                                      "moe-ffn-hidden-size",
+                                      "moe-shared-expert-intermediate-size",
+                                      "moe-shared-expert-gate",
+                                      "moe-router-enable-expert-bias",
+                                      "moe-layer-freq",
+                                      "multi-latent-attention",
+                                      "q-lora-rank",
+                                      "kv-lora-rank",
+                                      "qk-head-dim",
+                                      "qk-pos-emb-head-dim",
+                                      "v-head-dim"};
 // What makes the model another than the one that is counted here.
-constexpr std::string_view kOthers[] = {"num-experts",
-                                        "multi-latent-attention",
+constexpr std::string_view kOthers[] = {"moe-latent-size",
                                         "hybrid-layer-pattern",
                                         "hybrid-override-pattern",
                                         "hybrid-attention-ratio",
@@ -233,6 +246,43 @@ Status read_shape(const Options& options, GptSizes& sizes) {
                    std::to_string(sizes.groups));
 }
 
+// Defaults are arguments.py's.
+Status read_latent(const Options& options, GptSizes& sizes) {
+  if (!options.contains("multi-latent-attention")) return {};
+  GptLatent latent;
+  TRIMTAB_TRY(latent.queries, number(options, "q-lora-rank", 0));
+  TRIMTAB_TRY(latent.key_values, number(options, "kv-lora-rank", 32));
+  TRIMTAB_TRY(latent.plain, number(options, "qk-head-dim", 128));
+  TRIMTAB_TRY(latent.rotated, number(options, "qk-pos-emb-head-dim", 64));
+  TRIMTAB_TRY(latent.values, number(options, "v-head-dim", 128));
+  latent.norms = options.contains("qk-layernorm");
+  sizes.latent = latent;
+  return {};
+}
+
+Status read_experts(const Options& options, GptSizes& sizes) {
+  if (!options.contains("num-experts")) return {};
+  GptExperts experts;
+  TRIMTAB_TRY(experts.count, number(options, "num-experts", {}));
+  TRIMTAB_TRY(experts.active, number(options, "moe-router-topk", 2));
+  TRIMTAB_TRY(experts.ffn, number(options, "moe-ffn-hidden-size", sizes.ffn));
+  TRIMTAB_TRY(experts.shared_ffn, number(options, "moe-shared-expert-intermediate-size", 0));
+  if (experts.active > experts.count) {
+    return bad_input("--moe-router-topk: expected at most --num-experts " + std::to_string(experts.count) + ", found " +
+                     std::to_string(experts.active));
+  }
+  // It is one mlp, as wide as those of all shared experts together.
+  if (experts.shared_ffn > 0) experts.shared = std::max<std::int64_t>(experts.shared_ffn / experts.ffn, 1);
+  experts.shared_gate = experts.shared_ffn > 0 && options.contains("moe-shared-expert-gate");
+  experts.bias = experts.router_bias = sizes.bias;
+  experts.selection_bias = options.contains("moe-router-enable-expert-bias");
+  const auto frequency = options.find("moe-layer-freq");
+  const std::string said = frequency == options.end() ? "1" : joined(frequency->second, " ");
+  TRIMTAB_TRY(experts.in_layer, layers_with_experts(said, sizes.layers));
+  sizes.experts = std::move(experts);
+  return {};
+}
+
 Status read_ends(const Options& options, GptSizes& sizes) {
   TRIMTAB_TRY(const std::int64_t words,
               options.contains("padded-vocab-size") ? Result<std::int64_t>(1) : vocabulary_size(options));
@@ -270,6 +320,8 @@ Status read_numerics(const Options& options, GptSizes& sizes) {
   sizes.bias = !options.contains("disable-bias-linear");
   sizes.qkv_bias = sizes.bias || options.contains("add-qkv-bias");
   sizes.query_norm = options.contains("qk-layernorm");
+  TRIMTAB_TRY_STATUS(read_latent(options, sizes));
+  TRIMTAB_TRY_STATUS(read_experts(options, sizes));
   const bool bf16 = options.contains("bf16");
   if (bf16 && options.contains("fp16")) return bad_input("--fp16 and --bf16: expected one of them, found both");
   sizes.half = bf16 || options.contains("fp16");

@@ -7,6 +7,7 @@
 
 #include "base/numbers.hpp"
 #include "documents/json_document.hpp"
+#include "schema/models/parameters.hpp"
 #include "targets/megatron/megatron_arguments.hpp"
 #include "targets/pipeline_layout.hpp"
 #include "targets/plan_layers.hpp"
@@ -314,6 +315,7 @@ std::span<const std::string_view> megatron_plan_options() {
 
 Result<Plan> plan_from_megatron(const std::vector<std::string>& arguments, const Model& model,
                                 std::int32_t world_size) {
+  TRIMTAB_TRY_STATUS(check_priced(model));
   const Options options(arguments);
   TRIMTAB_TRY_STATUS(check_sayable(options));
   TRIMTAB_TRY(const Split split, split_of(options, world_size));
