@@ -149,7 +149,7 @@ def print_tables(record, targets):
     print("asked. \"refused\": a plan that sets it was refused by its name, and nothing was written (where ranks are not tensor-parallel, their order is\n"
           "refused with that).\n")
     knobs = {knob for knob, target in [*record.accepted, *record.read_back, *record.knobs_refused] if target in targets}
-    knobs -= {"microbatch", "segments.operators", "segments.sharded"}  # of every plan: what is refused of them stands in the last table
+    knobs -= {"devices", "microbatch", "segments.operators", "segments.sharded"}  # of every plan: what is refused of them stands in the last table
     print(f"| knob | {' | '.join(targets)} |\n| --- |{' ---: |' * len(targets)}")
     for knob in sorted(knobs):
         cells = [str(record.accepted[knob, target] or "") or (f"({record.read_back[knob, target]})" if record.read_back[knob, target] else "")
