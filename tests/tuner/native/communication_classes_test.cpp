@@ -270,6 +270,7 @@ TEST_CASE("a class that no plan used stays at the common factor", "[calibration]
   const NativeCostModel truth(table, hidden(1, 1.3, {1, 1, 1}));
   Random random(3);
   const std::vector<Observation> seen{observed(table, truth, test::make_plan(world.model, 8, {12}, {4}), random),
+                                      observed(table, truth, test::make_plan(world.model, 4, {12}, {4}), random),
                                       observed(table, truth, test::make_plan(world.model, 16, {12}, {4}), random)};
   const Calibration learnt = calibrate(table, seen, {});
   CHECK(learnt.moving(Class::kGradients) > 1.15);
