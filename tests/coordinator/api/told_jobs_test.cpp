@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../agents_world.hpp"
+#include "../observed_job.hpp"
 #include "../token_list.hpp"
 #include "api/api.hpp"
 #include "schema/job.hpp"
@@ -18,18 +19,6 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kSecret = "secret-merger-llama";
-
-Job job_of(const std::string& name, std::int32_t ranks) {
-  Job job;
-  job.name = name;
-  job.mode = JobMode::kObserve;
-  job.delivery = Delivery::kRestart;
-  job.world_size = ranks;
-  job.steps = 10;
-  job.working_directory = "/";
-  job.train = {"train"};
-  return job;
-}
 
 std::string submission(const Job& job) {
   return json{{"job", json::parse(to_json(job))}, {"tune", true}}.dump();

@@ -6,24 +6,13 @@
 #include <iterator>
 
 #include "../agents_world.hpp"
+#include "../observed_job.hpp"
 #include "schema/job.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
 
 namespace {
-
-Job job_of(const std::string& name, std::int32_t ranks) {
-  Job job;
-  job.name = name;
-  job.mode = JobMode::kObserve;
-  job.delivery = Delivery::kRestart;
-  job.world_size = ranks;
-  job.steps = 10;
-  job.working_directory = "/";
-  job.train = {"train"};
-  return job;
-}
 
 // Transactions that a database's log holds: frames that end one (https://sqlite.org/fileformat2.html, "The WAL-Index").
 std::size_t transactions_in(const std::string& log) {

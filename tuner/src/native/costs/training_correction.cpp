@@ -115,7 +115,7 @@ void correct_links(const Evidence& evidence, const std::map<std::int64_t, Ratio>
     Ratio here = near.second;
     here.log = log / here.weight;
     const double far = kPerDoubling * log_distance(near.first, size) / std::log(2.0);
-    correct(cost, here, std::hypot(far, (here.weight * near.second.log - log) / 2), into);
+    correct(cost, here, root_of_squares(far, (here.weight * near.second.log - log) / 2), into);
   }
 }
 
