@@ -20,16 +20,24 @@ constexpr std::int64_t kMostEntries = 100'000;
 // Written last: by Megatron-LM, by DeepSpeed and others.
 constexpr std::array<std::string_view, 2> kTrackers{"latest_checkpointed_iteration.txt", "latest"};
 constexpr std::array<std::string_view, 6> kUnfinished{".tmp", ".temp", ".new", ".part", ".partial", ".incomplete"};
+// What a program writes as it trains, into the folder of its checkpoints or below: TensorBoard's events, lines of JSON,
+// tables.
+constexpr std::array<std::string_view, 6> kLogs{".jsonl", ".log", ".csv", ".out", ".err", ".wandb"};
 
 std::int64_t nanoseconds(const timespec& time) {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
+bool is_log(std::string_view name) {
+  return name.find("tfevents") != std::string_view::npos ||
+         std::ranges::any_of(kLogs, [&](std::string_view end) { return name.ends_with(end); });
+}
+
 void add(CheckpointLook& look, const fs::path& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
-  const std::int64_t changed = nanoseconds(found.st_ctim);
   const std::string name = path.filename().string();
+  struct stat found {};
+  if (is_log(name) || ::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  const std::int64_t changed = nanoseconds(found.st_ctim);
   ++look.files;
   look.bytes += static_cast<std::int64_t>(found.st_size);
   if (changed >= look.changed_ns) {

@@ -29,7 +29,8 @@ struct CheckpointLook {
   bool operator==(const CheckpointLook&) const = default;
 };
 
-// Of a file or a folder; nothing in it where it is not there. At most 100,000 entries.
+// Of a file or a folder; nothing in it where it is not there. At most 100,000 entries. Logs are left out: they change
+// at each step.
 [[nodiscard]] CheckpointLook look_at_checkpoint(const std::string& path);
 
 // From look to look. Pure.

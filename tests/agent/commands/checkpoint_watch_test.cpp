@@ -108,3 +108,18 @@ TEST_CASE("a look sums a folder's files, and knows trackers, renames and names f
   CHECK(look.tracker_ns == look.changed_ns);
   CHECK(look_at_checkpoint(path + "/state.pt").files == 1);
 }
+
+TEST_CASE("logs in the folder of checkpoints keep none from being whole", "[checkpoint_watch]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/outputs";
+  std::filesystem::create_directories(path + "/checkpoint/step-20");
+  write(path + "/checkpoint/step-20/.metadata", "0123");
+  const CheckpointLook before = look_at_checkpoint(path);
+  for (const char* name :
+       {"structured_logs/rank_0.jsonl", "tb/events.out.tfevents.17.host.1.0", "metrics.csv", "train.log"}) {
+    std::filesystem::create_directories(std::filesystem::path(path + "/" + name).parent_path());
+    write(path + "/" + name, "a line");
+    CHECK(look_at_checkpoint(path) == before);
+  }
+  CHECK(before.files == 1);
+}
