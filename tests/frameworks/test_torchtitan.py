@@ -73,6 +73,17 @@ class Torchtitan(FrameworkTest):
     def test_sharded(self):
         self.train(facts={"tensor_parallel": 1})
 
+    def test_resumed(self):
+        """Its optimizer steps once before it loads a checkpoint, so that there is a state to load into. That is no step."""
+        made = self.data()
+        for watched, last in ((False, 3), (True, 6)):
+            run = self.launch("torchtitan_on_cpu.py", *TORCHRUN, watched=watched, HF_HUB_OFFLINE="1", HF_HOME=made,
+                              arguments=(*ARGUMENTS, "--training.steps", str(last), "--hf_assets_path", f"{made}/tokenizer",
+                                         "--dataloader.dataset_path", f"{made}/text", "--checkpoint.enable", "--dump_folder",
+                                         os.path.join(self.folder, "kept")))
+        for rank in (0, 1):
+            self.assertEqual([step["step"] for step in run.job.steps(rank)], [3, 4, 5])
+
     @long
     def test_replicas_that_accumulate(self):
         self.train("--parallelism.data_parallel_replicate_degree", "2", "--parallelism.data_parallel_shard_degree", "1",

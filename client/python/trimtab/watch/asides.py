@@ -14,8 +14,9 @@ def saver_loaded(module):
 
 
 def states_loaded(module):
-    """An optimizer that has not stepped does so with gradients of zero, so that a checkpoint finds its state."""
-    replace(module, "_init_optim_state", only_state)
+    """An optimizer that has not stepped does so with gradients of zero, so that a checkpoint finds its state: PyTorch's, torchtitan's."""
+    for name in ("_init_optim_state", "init_optim_state"):
+        replace(module, name, only_state)
 
 
 def safetensors_loaded(module):

@@ -33,6 +33,7 @@ MODULES = {
     "megatron.core.pipeline_parallel.p2p_communication": (_WATCH + "collectives", "stages_loaded"),
     "megatron.training.training": (_WATCH + "megatron", "training_loaded"),
     "megatron.training": (_WATCH + "megatron", "training_loaded"),
+    "torchtitan.components.optimizer.utils": (_WATCH + "asides", "states_loaded"),
     "torchtitan.trainer": (_WATCH + "torchtitan", "trainer_loaded"),
     "torchtitan.components.metrics": (_WATCH + "torchtitan", "metrics_loaded"),
     "torchtitan.components.validate": (_WATCH + "torchtitan", "validate_loaded"),
