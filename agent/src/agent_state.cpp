@@ -433,11 +433,12 @@ void Agent::Implementation::watch_checkpoint(const LedgerRank& rank) {
                     commands.copy_speed(job->name));
   watched.watch = std::make_unique<CheckpointWatch>(
       loop, job->checkpoint, std::move(pricer),
-      [this, id = rank.id, launch = rank.launch](bool whole, const CheckpointLook& look,
+      [this, id = rank.id, launch = rank.launch](SaveDetector::News told, const CheckpointLook& look,
                                                  const std::optional<CopyPrice>& price) {
         wire::RankEvent event;
         wire::Saved& saved = *event.mutable_saved();
-        saved.set_whole(whole);
+        saved.set_whole(told == SaveDetector::News::kWhole);
+        if (told == SaveDetector::News::kRestless) saved.set_restless(look.latest);
         saved.set_files(look.files);
         saved.set_bytes(look.bytes);
         if (price) set_price(*saved.mutable_copy(), *price);

@@ -114,7 +114,7 @@ CASES = {
         tune=f"{HELLO} --load_checkpoint_dir={{checkpoint}} --num_iterations={{steps}}", flags="--steps 2000 --checkpoint kept"),
     "torchtitan": Case(
         "torchtitan's debug model", "", TITAN_DATA, f"{TITAN} --training.steps 40 --dump_folder watched",
-        ["arg:--training.local_batch_size=1,2,8"], r"tps: ([\d,]+)", first=f"{TITAN} --training.steps 21 --dump_folder kept",
+        ["arg:--training.local_batch_size=1,2,4"], r"tps: ([\d,]+)", first=f"{TITAN} --training.steps 21 --dump_folder kept",
         tune=f"{TITAN} --training.steps 3000 --dump_folder={{checkpoint}}", flags="--steps 3000 --checkpoint kept"),
 }
 NOISE = (r"\[?W\d|.*(Warning|warnings\.warn|\[WARNING\]|OMP_NUM_THREADS environment|barrier using|^\s*scaler = )|\*{5,}|.*\[INFO\]|"

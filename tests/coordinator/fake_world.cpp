@@ -478,7 +478,9 @@ void FakeWorld::tell_of_save() {
     if (begun) tell(rank, RankSaved{false});
   }
   for (std::int32_t rank = 0; rank < 2; ++rank) {
-    if (whole) tell(rank, RankSaved{true, rank == 1 ? faults.copy : std::nullopt});
+    if (!whole) continue;
+    const bool rests = faults.restless.empty();
+    tell(rank, RankSaved{rests, rests && rank == 1 ? faults.copy : std::nullopt, faults.restless});
   }
 }
 

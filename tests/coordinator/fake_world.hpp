@@ -55,6 +55,7 @@ struct Faults {
   int saves_every = 0;                          // steps; agents tell of it,
   int saves_noticed = 0;                        // … that it is written, so many steps after it was
   int saves_settle = 0;                         // … that it is whole, so many steps later
+  std::string restless;                         // … that none is whole, for this file does not rest
   std::optional<CopyPrice> copy;                // … and what copying it takes on the node of rank 1
   double slowdown = 1;                          // of every step
   // So many steps after a change of plan take three times as long, as ranks tell (or do not).

@@ -43,6 +43,7 @@ void add(CheckpointLook& look, const fs::path& path) {
   if (changed >= look.changed_ns) {
     look.changed_ns = changed;
     look.renamed = changed > nanoseconds(found.st_mtim);
+    look.latest = path.string();
   }
   if (std::ranges::find(kTrackers, name) != kTrackers.end()) look.tracker_ns = std::max(look.tracker_ns, changed);
   look.unfinished |= std::ranges::any_of(kUnfinished, [&](std::string_view end) { return name.ends_with(end); });
@@ -74,7 +75,13 @@ SaveDetector::News SaveDetector::add(Nanoseconds now, const CheckpointLook& look
   if (!settles_) {
     last_ = look;
     changed_at_ = now;
-    return std::exchange(writing_, true) ? News::kNothing : News::kBegun;
+    if (!std::exchange(writing_, true)) {
+      begun_at_ = now;
+      return News::kBegun;
+    }
+    if (restless_ || now - begun_at_ < kRestless) return News::kNothing;
+    restless_ = true;
+    return News::kRestless;
   }
   if (!writing_ || look.unfinished || look.files == 0) return News::kNothing;
   // With a tracker the checkpoint is not whole before it names it.
@@ -124,8 +131,8 @@ void CheckpointWatch::look_again(net::EventLoop& loop, const std::shared_ptr<Sha
     const bool is_due = (whole || detector.settles()) && std::exchange(priced, look) != look;
     if (is_due) price = pricer.price(path, shared->pricing);
     if (news != SaveDetector::News::kNothing) {
-      loop.post([shared, look, whole, price = whole ? price : std::nullopt] {
-        if (shared->owner != nullptr) shared->owner->told_(whole, look, price);
+      loop.post([shared, look, news, price = whole ? price : std::nullopt] {
+        if (shared->owner != nullptr) shared->owner->told_(news, look, price);
       });
     }
     lock.lock();

@@ -25,6 +25,7 @@ struct CheckpointLook {
   std::int64_t tracker_ns = 0;  // of the file that names the latest checkpoint and is written last; 0 = there is none
   bool renamed = false;         // the latest was given its name after it was written
   bool unfinished = false;      // a file's name says that it is not whole
+  std::string latest = {};      // the path of the file that changed last
 
   bool operator==(const CheckpointLook&) const = default;
 };
@@ -39,8 +40,10 @@ class SaveDetector {
   // After so long without a change it is whole: where a tracker or a new name says so, and else.
   static constexpr Nanoseconds kSettled = std::chrono::milliseconds(250);
   static constexpr Nanoseconds kSettledUntold = std::chrono::milliseconds(1500);
+  static constexpr Nanoseconds kRestless = std::chrono::minutes(1);
 
-  enum class News { kNothing, kBegun, kWhole };
+  // kRestless: files have changed for so long without a rest. Told once of a detector.
+  enum class News { kNothing, kBegun, kWhole, kRestless };
   // The first look is of what there was before.
   [[nodiscard]] News add(Nanoseconds now, const CheckpointLook& look);
   // It has been written to, and was not since the look before the last.
@@ -50,8 +53,10 @@ class SaveDetector {
   bool known_ = false;
   bool writing_ = false;
   bool settles_ = false;
+  bool restless_ = false;  // was told
   CheckpointLook last_;
   CheckpointLook whole_;
+  Nanoseconds begun_at_{0};
   Nanoseconds changed_at_{0};
 };
 
@@ -59,7 +64,8 @@ class SaveDetector {
 class CheckpointWatch {
  public:
   // `price`: of a checkpoint that is whole; nothing where it could not be found.
-  using Told = std::function<void(bool whole, const CheckpointLook& look, const std::optional<CopyPrice>& price)>;
+  using Told =
+      std::function<void(SaveDetector::News news, const CheckpointLook& look, const std::optional<CopyPrice>& price)>;
   CheckpointWatch(net::EventLoop& loop, std::string path, CopyPricer pricer, Told told);
   ~CheckpointWatch();
   CheckpointWatch(const CheckpointWatch&) = delete;

@@ -128,7 +128,7 @@ RankMeasured measured_news(const wire::Measured& told) {
 
 // Figures that nobody can have measured count as none.
 RankSaved saved_news(const wire::Saved& saved) {
-  RankSaved news{saved.whole()};
+  RankSaved news{saved.whole(), std::nullopt, first_of(saved.restless(), kLongestReason)};
   if (!saved.has_copy()) return news;
   const wire::CopyPrice& copy = saved.copy();
   const bool is_time = std::isfinite(copy.seconds()) && copy.seconds() >= 0;

@@ -169,6 +169,7 @@ struct CopyPrice {
 struct RankSaved {
   bool whole = false;
   std::optional<CopyPrice> copy = {};  // of one that is whole; nothing: its agent does not say
+  std::string restless = {};           // the file that changed last, where none became whole in a minute of changes
 };
 using RankNews = std::variant<RankConnected, RankStep, RankPasses, RankAcknowledged, RankRefused, RankActive,
                               RankFailed, RankExited, RankSaidBye, RankSubmission, RankLives, RankSaved, RankMeasured>;

@@ -78,6 +78,18 @@ TEST_CASE("a file under a name for the time being keeps a checkpoint from being 
   CHECK(folder.until_whole() == 0);
 }
 
+TEST_CASE("a folder that does not rest for a minute is told once, and one that rests is not", "[checkpoint_watch]") {
+  const bool rests = GENERATE(false, true);
+  Folder folder;
+  int told = 0;
+  for (int look = 0; look < 1500; ++look) {
+    if (!rests || look % 40 == 0) ++folder.look.bytes;
+    folder.look.files = 1;
+    if (folder.see() == News::kRestless) ++told;
+  }
+  CHECK(told == (rests ? 0 : 1));
+}
+
 TEST_CASE("what was there at the first look is no news", "[checkpoint_watch]") {
   Folder folder;
   folder.detector = {};
@@ -96,6 +108,7 @@ TEST_CASE("a look sums a folder's files, and knows trackers, renames and names f
   CheckpointLook look = look_at_checkpoint(path);
   CHECK(look.files == 1);
   CHECK(look.bytes == 10);
+  CHECK(look.latest == path + "/iter_10/rank0.pt");
   CHECK((look.tracker_ns == 0 && !look.unfinished));
   write(path + "/state.pt.new", "01");
   CHECK(look_at_checkpoint(path).unfinished);

@@ -172,7 +172,8 @@ TEST_CASE("a checkpoint that is whole is told with what its copy takes, and what
   };
   net::EventLoop loop;
   std::vector<std::pair<bool, std::optional<CopyPrice>>> told;
-  const auto take = [&](bool whole, const CheckpointLook&, const std::optional<CopyPrice>& price) {
+  const auto take = [&](SaveDetector::News news, const CheckpointLook&, const std::optional<CopyPrice>& price) {
+    const bool whole = news == SaveDetector::News::kWhole;
     told.emplace_back(whole, price);
   };
   bool ready = false;

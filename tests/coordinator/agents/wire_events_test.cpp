@@ -178,6 +178,8 @@ TEST_CASE("of a checkpoint's copy no figure is taken that nobody can have measur
   wire::RankEvent event;
   event.mutable_saved()->set_whole(true);
   CHECK_FALSE(news<RankSaved>(event).copy);
+  event.mutable_saved()->set_restless(euros(1 << 20));
+  CHECK(news<RankSaved>(event).restless.size() <= kLongestReason);
   wire::CopyPrice& copy = *event.mutable_saved()->mutable_copy();
   copy.set_files(-1);
   copy.set_bytes(std::numeric_limits<std::int64_t>::min());

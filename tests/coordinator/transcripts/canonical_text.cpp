@@ -170,7 +170,7 @@ std::string told(const RankMeasured& one) {
          to_text(milliseconds(one.took)) + " ms " + list(one.items, item) + text_field("error", one.error);
 }
 std::string told(const RankSaved& one) {
-  return one.whole ? "saved" : "saves";
+  return (one.whole ? "saved" : "saves") + text_field("restless", one.restless);
 }
 
 std::string heard(const Tick&) {

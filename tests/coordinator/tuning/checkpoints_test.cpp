@@ -69,6 +69,22 @@ TEST_CASE("a job that does not save when it is asked to end is stopped just afte
   CHECK(one.running_plan() == "best");
 }
 
+TEST_CASE("files that do not rest in the folder of checkpoints are named, once", "[checkpoints]") {
+  FakeWorld one = users_world();
+  one.faults.saves_at_stop = false;
+  one.faults.saves_every = 50;
+  one.faults.restless = "/checkpoints/steps.bin";
+  one.begin();
+  REQUIRE(one.run([&] { return is_final(one.state().phase) || trains_on(one); }, 100000));
+  INFO(one.history());
+  CHECK(one.kills.empty());
+  CHECK(loses_nothing(one));
+  const std::string told = one.history();
+  const std::string words = "/checkpoints/steps.bin last. Trials wait for one";
+  REQUIRE(told.find(words) != std::string::npos);
+  CHECK(told.find(words) == told.rfind(words));
+}
+
 TEST_CASE("a job that writes no checkpoint is not stopped, and that is said", "[checkpoints]") {
   FakeWorld one = users_world();
   one.faults.saves_at_stop = false;

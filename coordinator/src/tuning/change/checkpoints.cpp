@@ -28,6 +28,10 @@ std::string words_of(const CopyPrice& price) {
 
 bool Checkpoints::take(std::int32_t rank, const RankSaved& saved) {
   const TuningState& state = view_.state;
+  if (!saved.restless.empty()) {
+    tell_restless(state.node_of(rank), saved.restless);
+    return false;
+  }
   if (!saved.whole) {
     if (!writing_since_) writing_since_ = state.step;
     whole_on_.clear();
@@ -44,6 +48,14 @@ bool Checkpoints::take(std::int32_t rank, const RankSaved& saved) {
   whole_on_.clear();
   take_prices();
   return true;
+}
+
+void Checkpoints::tell_restless(const std::string& node, const std::string& file) {
+  if (std::exchange(restless_, true)) return;
+  out_.note("warning", "no checkpoint in " + view_.state.job.checkpoint +
+                           " is seen as whole: its files have changed for a minute without a rest, on node " + node +
+                           " " + file + " last. Trials wait for one. If that file is none of a checkpoint, name the " +
+                           "folder of checkpoints alone as the job's checkpoint");
 }
 
 void Checkpoints::take_prices() {

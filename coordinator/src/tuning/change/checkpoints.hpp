@@ -42,6 +42,7 @@ class Checkpoints {
 
  private:
   void take_prices();
+  void tell_restless(const std::string& node, const std::string& file);
 
   StopRecord& record_;
   const View& view_;
@@ -52,7 +53,8 @@ class Checkpoints {
   std::int64_t whole_since_ = -1;              // and before its first write
   std::map<std::string, CopyPrice> prices_;    // of the checkpoint that is becoming whole, by node
   bool announced_ = false;
-  bool priced_ = false;  // people were told
+  bool priced_ = false;    // people were told
+  bool restless_ = false;  // and of files that do not rest
 };
 
 }  // namespace trimtab::coordinator
