@@ -82,15 +82,6 @@ Status write_shared_file(const std::string& path, std::string_view content, mode
                      std::strerror(errno));
 }
 
-Status make_private_directory(const std::string& path) {
-  std::error_code failure;
-  if (std::filesystem::create_directories(path, failure)) {
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all, failure);
-  }
-  if (failure) return unavailable("cannot make the directory " + path + ": " + failure.message());
-  return {};
-}
-
 Status make_directories(const std::string& path) {
   std::error_code failure;
   std::filesystem::create_directories(path, failure);

@@ -32,8 +32,6 @@ namespace trimtab::cli {
 // The same of a file that a daemon of another user may read: it keeps its owner, group and mode. A new one has `mode`,
 // whatever this process's mask.
 [[nodiscard]] Status write_shared_file(const std::string& path, std::string_view content, mode_t mode);
-// Where it was not there before, for its owner alone.
-[[nodiscard]] Status make_private_directory(const std::string& path);
 [[nodiscard]] Status make_directories(const std::string& path);
 // Makes the directory and sees, by a file that goes again, that replace_file() can write into it.
 [[nodiscard]] Status make_writable_directory(const std::string& path);

@@ -59,12 +59,8 @@ Result<std::string> make_state_directory(const Settings& settings) {
                                             : Result<std::string>(settings.state_directory));
   TRIMTAB_TRY_STATUS(check_state_path(chosen));
   const fs::path directory = fs::absolute(chosen, error);
-  // What jobs are called and how they are started is for nobody else on this machine. A directory that was there before
-  // is its maker's.
-  if (fs::create_directories(directory, error)) fs::permissions(directory, fs::perms::owner_all, error);
-  if (error) {
-    return unavailable("the state directory " + directory.string() + " cannot be made: " + error.message() +
-                       ". Name another with --state");
+  if (const Status made = make_private_directories(directory.string()); !made.ok()) {
+    return unavailable("the state directory: " + made.error().message + ". Name another with --state");
   }
   TRIMTAB_TRY_STATUS(check_state_directory(directory.string()));
   return directory.string();

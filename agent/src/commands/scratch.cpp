@@ -15,6 +15,7 @@
 
 #include "base/regular_file.hpp"
 #include "schema/durable_file.hpp"
+#include "schema/state_directory.hpp"
 
 namespace trimtab::agent {
 
@@ -92,13 +93,7 @@ Status Scratch::remove_snapshots() const {
 }
 
 Status make_directories(const std::string& path) {
-  std::error_code failure;
-  // Jobs' commands, logs and plans are for nobody else on this machine; what was there before is its maker's.
-  if (std::filesystem::create_directories(path, failure)) {
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all, failure);
-  }
-  if (failure) return unavailable("couldn't make the directory " + path + ": " + failure.message());
-  return {};
+  return make_private_directories(path);
 }
 
 Status write_file(const std::string& path, std::string_view text) {

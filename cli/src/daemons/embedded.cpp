@@ -216,7 +216,7 @@ class Bringer {
     const Bytes share = machine_memory() / std::max(1U, options_.agents * options_.devices);
     const Bytes memory = options_.memory > 0 ? options_.memory : share;
     for (std::uint32_t index = 0; index < options_.agents; ++index) {
-      TRIMTAB_TRY_STATUS(make_directories(agent_directory(options_.state, index)));
+      TRIMTAB_TRY_STATUS(make_private_directories(agent_directory(options_.state, index)));
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
       TRIMTAB_TRY_STATUS(start(agent_process(node_name(options_, index)),
                                agent_command(options_, state_.port, index, memory, ::geteuid() == 0),
@@ -227,7 +227,7 @@ class Bringer {
 
   static Status make_socket_directory(const std::string& socket) {
     const std::string directory = std::filesystem::path(socket).parent_path().string();
-    TRIMTAB_TRY_STATUS(make_directories(directory));
+    TRIMTAB_TRY_STATUS(make_private_directories(directory));
     // In /tmp somebody else may have made it first, to catch the job's data.
     TRIMTAB_TRY_STATUS(check_own_state(directory));
     if (directory.starts_with("/tmp/trimtab-")) chmod(directory.c_str(), 0700);

@@ -4,6 +4,7 @@
 
 #include "files.hpp"
 #include "json_text.hpp"
+#include "schema/state_directory.hpp"
 
 namespace trimtab::cli {
 
@@ -56,7 +57,7 @@ Result<DaemonUser> parse_daemon_user(std::string_view text, std::string_view sou
 }
 
 Status write_user(const std::string& state_directory, const DaemonUser& user) {
-  TRIMTAB_TRY_STATUS(make_private_directory(users_directory(state_directory)));
+  TRIMTAB_TRY_STATUS(make_private_directories(users_directory(state_directory)));
   return replace_file(file_of(state_directory, user.run), to_json(user));
 }
 

@@ -10,6 +10,7 @@
 #include "daemons/keeper.hpp"
 #include "files.hpp"
 #include "run/shared_folder.hpp"
+#include "schema/state_directory.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -31,7 +32,7 @@ std::string directory_of_this_host(const std::string& state_directory) {
 Result<std::string> local_directory(const Variables& variables) {
   const std::string temporary = value_of(variables, "TMPDIR");
   std::string path = (temporary.empty() ? "/tmp" : temporary) + "/trimtab-" + std::to_string(geteuid());
-  TRIMTAB_TRY_STATUS(make_private_directory(path));
+  TRIMTAB_TRY_STATUS(make_private_directories(path));
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
       (info.st_mode & 022U) != 0) {

@@ -17,6 +17,7 @@
 #include "json_text.hpp"
 #include "net/certificates.hpp"
 #include "net/tokens.hpp"
+#include "schema/state_directory.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -72,7 +73,7 @@ Result<SharedCoordinator> parse_shared_coordinator(std::string_view text, std::s
 }
 
 Result<SharedFolder> SharedFolder::open(const std::string& path) {
-  if (const Status made = make_private_directory(path); !made.ok()) {
+  if (const Status made = make_private_directories(path); !made.ok()) {
     return wrap("the nodes of a job need a folder that all of them share (--shared DIR)", made.error());
   }
   struct stat info {};

@@ -10,6 +10,7 @@
 #include "net/certificates.hpp"
 #include "net/deny_list.hpp"
 #include "net/granting_file.hpp"
+#include "schema/state_directory.hpp"
 #include "terminal_text.hpp"
 #include "verbs/verb.hpp"
 
@@ -90,7 +91,7 @@ Result<int> init(const Arguments& arguments, Console& console) {
   request.kind = net::CertificateKind::kAuthority;
   request.name = arguments.cluster;
   TRIMTAB_TRY(const net::Certificate made, net::make_authority(request));
-  TRIMTAB_TRY_STATUS(make_private_directory(arguments.directory));
+  TRIMTAB_TRY_STATUS(make_private_directories(arguments.directory));
   TRIMTAB_TRY_STATUS(store(made, arguments.directory, kAuthority));
   tell("authority " + arguments.cluster, arguments.directory, kAuthority, made, arguments.json, console);
   return 0;
@@ -111,7 +112,7 @@ Result<int> issue(const Arguments& arguments, Console& console) {
   request.tenant = arguments.tenant;
   TRIMTAB_TRY(const net::Certificate made, net::issue_certificate(authority, request));
   const std::string out = arguments.out.empty() ? arguments.directory : arguments.out;
-  TRIMTAB_TRY_STATUS(make_private_directory(out));
+  TRIMTAB_TRY_STATUS(make_private_directories(out));
   TRIMTAB_TRY_STATUS(store(made, out, arguments.name));
   if (out != arguments.directory) {
     TRIMTAB_TRY_STATUS(replace_file(path_of(out, kAuthority, ".crt"), authority.certificate));

@@ -225,6 +225,10 @@ struct TokenFile::Implementation {
 
   Status read() {
     TRIMTAB_TRY(const std::string text, file.read(WatchedFile::Kind::kGrants));
+    // An editor that writes in place empties it first. Whose token is gone loses the names of his nodes.
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos && !tokens.owners().empty()) {
+      return bad_input(file.path() + " is empty. To shut everybody out, leave its first line, which begins with #");
+    }
     TRIMTAB_TRY(tokens, Tokens::parse(text, file.path()));
     return {};
   }

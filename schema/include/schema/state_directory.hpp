@@ -25,6 +25,10 @@ namespace trimtab {
 // volume is its group's, or that of the user outside the container.
 [[nodiscard]] Status check_state_directory(const std::string& path);
 
+// Makes what is missing of it. What is made is for its user alone, whatever the umask says: jobs' commands, logs and
+// plans are nobody else's. What was there stays as it is.
+[[nodiscard]] Status make_private_directories(const std::string& path);
+
 // For a person's own commands, which believe what stands there and signal whom it names: of what of `path` exists,
 // asked before the directory is made and after. An error where it, or a link on the way to it, is neither this user's
 // nor root's; where everybody may write in it (but for this user's shares, as above); and where somebody else may put

@@ -171,16 +171,27 @@ class Page {
     return {};
   }
 
+  // Costs of hardware whose text cannot be read say nothing. They are left out: who reads the others is not refused.
   Status read_fingerprints() {
     std::set<std::string> named;
+    std::set<std::string> readable;
     for (const CostPart& part : parts_.parts) {
       for (const CostPart::Folded& one : part.costs) named.insert(one.fingerprint);
       for (const CostPart::Batch& one : part.batches) named.insert(one.fingerprint);
     }
     for (const std::string& hash : named) {
       TRIMTAB_TRY(const auto found, database_.query_checked(fingerprint_rows(), "WHERE hash = ?", {hash}));
-      if (found.rows.empty() || as_text(found.rows[0][1]).empty()) continue;
-      TRIMTAB_TRY(parts_.fingerprints.emplace_back(), parse_fingerprint(as_text(found.rows[0][1]), database_.name()));
+      if (found.rows.empty()) continue;
+      auto text = parse_fingerprint(as_text(found.rows[0][1]), database_.name());
+      if (!text.ok() || trimtab::hash(*text) != hash) continue;
+      parts_.fingerprints.push_back(std::move(*text));
+      readable.insert(hash);
+    }
+    for (CostPart& part : parts_.parts) {
+      std::erase_if(part.costs, [&](const CostPart::Folded& one) { return !readable.contains(one.fingerprint); });
+      for (CostPart::Batch& batch : part.batches) {
+        if (!readable.contains(batch.fingerprint)) batch.costs.clear();
+      }
     }
     return {};
   }

@@ -196,7 +196,10 @@ bool is_immutable(const std::string& path) {
 
 Result<OwnerLock> OwnerLock::acquire(const std::string& database_path) {
   const std::string path = database_path + ".lock";
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (file < 0 && errno == ELOOP) {
+    return bad_input(path + " is a link, and nothing is written through it. Remove it, then try again");
+  }
   if (file < 0) return unavailable("cannot create the lock file " + path + ": " + std::strerror(errno));
   OwnerLock lock(file);
   const int failure = lock_file(file);

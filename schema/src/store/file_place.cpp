@@ -23,8 +23,13 @@ bool is_empty(const std::string& path) {
 }
 
 std::string aside_of(const std::string& path) {
+  // Free of both: what is there of an earlier one may be its log alone.
+  const auto is_taken = [](const std::string& name) {
+    struct stat found {};
+    return ::lstat(name.c_str(), &found) == 0 || ::lstat((name + "-wal").c_str(), &found) == 0;
+  };
   std::string aside = path + ".damaged";
-  for (int number = 2; identity_of(aside); ++number) aside = path + ".damaged-" + std::to_string(number);
+  for (int number = 2; is_taken(aside); ++number) aside = path + ".damaged-" + std::to_string(number);
   return aside;
 }
 

@@ -92,6 +92,20 @@ Status check_state_directory(const std::string& path) {
                    "o-w), or name another with --state");
 }
 
+Status make_private_directories(const std::string& path) {
+  namespace fs = std::filesystem;
+  fs::path made;
+  for (const fs::path& part : fs::path(path)) {
+    made /= part;
+    std::error_code ignored;
+    if (fs::is_directory(made, ignored) || ::mkdir(made.c_str(), S_IRWXU) == 0) continue;
+    const int failure = errno;
+    if (fs::is_directory(made, ignored)) continue;  // somebody else was faster
+    return unavailable("cannot make the directory " + made.string() + ": " + std::strerror(failure));
+  }
+  return {};
+}
+
 Status check_own_state(const std::string& path) {
   std::error_code failure;
   const std::string whole = std::filesystem::absolute(path, failure).string();

@@ -119,6 +119,9 @@ TEST_CASE("a token file is read again when it has changed, and a broken one chan
   CHECK_FALSE((*file)->reload().ok());
   CHECK((*file)->tokens().find("t1"));
   CHECK_FALSE(*(*file)->reload());  // said once
+  std::ofstream(path) << "\n";      // by an editor that writes in place
+  CHECK_FALSE((*file)->reload().ok());
+  CHECK((*file)->tokens().find("t1"));
   tokens.remove("ana");
   std::ofstream(path) << tokens.text();
   CHECK(*(*file)->reload());

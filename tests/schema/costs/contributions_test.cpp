@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <SQLiteCpp/Database.h>
 #include <catch2/catch.hpp>
 
 #include "../sample_costs.hpp"
@@ -239,4 +240,21 @@ TEST_CASE("who contributed costs is still known when the row that says so is dam
   CHECK(summaries[0].name == "ana");
   CHECK(summaries[0].costs == 5);
   CHECK(database.remove_contributed("ana", 100).value().costs == 5);
+}
+
+TEST_CASE("a page leaves out costs of hardware whose text cannot be read, and the others reach everybody") {
+  const DatabasePlace place(Backend::kSqlite);
+  const Fingerprint lost = sample_fingerprint("lost");
+  {
+    CostDatabase from = open_costs(place.name("from"));
+    REQUIRE(from.add_batch({"own", 1}, lost, "benchmark", costs_of(1, 2, {7})).value());
+    REQUIRE(from.add_batch({"own", 2}, sample_fingerprint(), "benchmark", costs_of(3, 4, {8})).value());
+    CHECK(contribute(from, "ana", "o", costs_of(5, 5, {9})).added == 1);
+  }
+  SQLite::Database(place.name("from"), SQLite::OPEN_READWRITE)
+      .exec("UPDATE fingerprints SET json = replace(json, 'lost', 'lose') WHERE hash = '" + hash(lost) + "'");
+  CostDatabase from = open_costs(place.name("from"));
+  CostDatabase to = open_costs(place.name("to"));
+  copy(from, to, 1);
+  CHECK(cost_count(to) == 3);
 }

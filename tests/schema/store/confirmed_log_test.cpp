@@ -137,16 +137,32 @@ TEST_CASE("who only reads a log that was cut counts that something is missing, a
   CHECK_FALSE(fs::exists(left + ".damaged"));
 }
 
-TEST_CASE("a log that cannot be kept as it is ends the start", "[confirmed_log]") {
+TEST_CASE("a log is kept beside what an operator has left of an earlier one", "[confirmed_log]") {
   const TemporaryDirectory directory;
   const std::string left = directory.file("left");
+  {
+    Database database = open(directory.file("d"));
+    for (const char name : std::string("ab")) add(database, name);
+    leave(directory.file("d"), left);
+  }
+  fs::resize_file(left + "-wal", fs::file_size(left + "-wal") - 100);
+  write_bytes(left + ".damaged-wal", "an earlier one");
+  Database found = open(left);
+  CHECK(found.look_after().set_apart == 1);
+  CHECK(bytes_of(left + ".damaged-wal") == "an earlier one");
+  CHECK(fs::exists(left + ".damaged-2-wal"));
+}
+
+TEST_CASE("a log that cannot be kept as it is ends the start", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  // So long that the copy's own log can have no name.
+  const std::string left = directory.file(std::string(245, 'l'));
   {
     Database database = open(directory.file("d"));
     add(database, 'a');
     leave(directory.file("d"), left);
   }
   fs::resize_file(left + "-wal", fs::file_size(left + "-wal") - 100);
-  fs::create_directory(left + ".damaged-wal");
   const auto refused = Database::open(left, DatabaseMode::kReadWrite, things());
   REQUIRE_FALSE(refused.ok());
   CHECK_THAT(refused.error().message, Catch::Contains("cannot be read whole, and no copy of both can be kept as"));

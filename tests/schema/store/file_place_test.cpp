@@ -15,6 +15,7 @@
 
 #include "../sample_costs.hpp"
 #include "schema/database.hpp"
+#include "store/database_place.hpp"
 
 using namespace trimtab;
 using namespace trimtab::test;
@@ -206,4 +207,16 @@ TEST_CASE("a copy that was rescued takes its place at the next start, and no old
   CHECK(names_in(path).find("there is no") == std::string::npos);
   CHECK(names_in(path) == "a");
   CHECK_FALSE(fs::exists(rescued_of(path)));
+}
+
+TEST_CASE("no lock is written through another's link") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  std::ofstream(directory.file("other")) << "somebody else's";
+  fs::create_symlink(directory.file("other"), path + ".lock");
+  const auto lock = OwnerLock::acquire(path);
+  REQUIRE_FALSE(lock.ok());
+  CHECK_THAT(lock.error().message, Catch::Contains("d.lock is a link, and nothing is written through it"));
+  std::ifstream other(directory.file("other"));
+  CHECK(std::string(std::istreambuf_iterator<char>(other), {}) == "somebody else's");
 }

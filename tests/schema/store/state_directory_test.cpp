@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 using namespace trimtab;
@@ -146,4 +147,22 @@ TEST_CASE("a user's state stands where the environment says, and without that no
   for (const char* word : {"XDG_STATE_HOME", "HOME", "--state"}) {
     CHECK(nowhere.error().message.find(word) != std::string::npos);
   }
+}
+
+TEST_CASE("directories that are made are their user's alone, whatever the umask") {
+  char name[] = "/tmp/trimtab-state-XXXXXX";
+  const std::string directory = ::mkdtemp(name);
+  const mode_t before = ::umask(0);
+  const Status made = make_private_directories(directory + "/.local/state//trimtab/");
+  ::umask(before);
+  REQUIRE(made.ok());
+  for (const char* part : {"/.local", "/.local/state", "/.local/state/trimtab"}) {
+    struct stat seen {};
+    REQUIRE(::stat((directory + part).c_str(), &seen) == 0);
+    CHECK((seen.st_mode & 0777U) == 0700U);
+  }
+  CHECK(check_own_state(directory + "/.local/state/trimtab").ok());
+  CHECK(make_private_directories(directory + "/.local").ok());
+  CHECK_FALSE(make_private_directories("/proc/self/status/below").ok());
+  std::filesystem::remove_all(directory);
 }
