@@ -56,7 +56,8 @@ std::string names_in(const Database& database) {
 // What a killed process leaves: its locks are gone, and nothing was copied.
 void leave(const std::string& path, const std::string& there) {
   for (const char* part : {"", "-wal", "-shm", "-confirmed", ".damaged", ".damaged-wal", ".damaged-2"}) {
-    fs::remove(there + part);
+    std::error_code ignored;
+    fs::remove(there + part, ignored);
   }
   for (const char* part : kParts) {
     if (fs::exists(path + part)) fs::copy_file(path + part, there + part);
