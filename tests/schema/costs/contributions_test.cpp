@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <SQLiteCpp/Database.h>
 #include <catch2/catch.hpp>
 
 #include "../sample_costs.hpp"
@@ -251,8 +250,12 @@ TEST_CASE("a page leaves out costs of hardware whose text cannot be read, and th
     REQUIRE(from.add_batch({"own", 2}, sample_fingerprint(), "benchmark", costs_of(3, 4, {8})).value());
     CHECK(contribute(from, "ana", "o", costs_of(5, 5, {9})).added == 1);
   }
-  SQLite::Database(place.name("from"), SQLite::OPEN_READWRITE)
-      .exec("UPDATE fingerprints SET json = replace(json, 'lost', 'lose') WHERE hash = '" + hash(lost) + "'");
+  {
+    Database raw =
+        Database::open(place.name("from"), DatabaseMode::kReadWrite, cost_tables::migrations(), false).value();
+    const std::string other = to_json(sample_fingerprint("lose"));
+    REQUIRE(raw.execute("UPDATE fingerprints SET json = ? WHERE hash = ?", {other, hash(lost)}).ok());
+  }
   CostDatabase from = open_costs(place.name("from"));
   CostDatabase to = open_costs(place.name("to"));
   copy(from, to, 1);
