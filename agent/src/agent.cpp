@@ -77,9 +77,9 @@ Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configur
   TRIMTAB_TRY(auto credentials, load_credentials(configuration));
   TRIMTAB_TRY(const NodeFacts facts, node_facts(configuration, program_directory));
   TRIMTAB_TRY_STATUS(check_state_path(configuration.state));
-  TRIMTAB_TRY_STATUS(make_directories(configuration.state));
+  TRIMTAB_TRY_STATUS(make_private_directories(configuration.state));
   TRIMTAB_TRY_STATUS(check_state_directory(configuration.state));
-  TRIMTAB_TRY_STATUS(make_directories(std::filesystem::path(configuration.socket).parent_path().string()));
+  TRIMTAB_TRY_STATUS(make_private_directories(std::filesystem::path(configuration.socket).parent_path().string()));
   Random random(random_seed());
   TRIMTAB_TRY(auto database, open_agent_database(configuration.state + "/agent.db", random));
   auto implementation = std::make_unique<Implementation>(loop, configuration, facts, std::move(database), random.next(),

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "commands/scratch.hpp"
+#include "schema/state_directory.hpp"
 
 namespace trimtab::agent {
 
@@ -157,7 +158,7 @@ Status JobRetention::take_away(const std::string& job, Nanoseconds wall) {
 
 Status JobRetention::make_ready(const std::string& job) const {
   TRIMTAB_TRY_STATUS(surroundings_.forget(job));
-  return make_directories(aside(surroundings_.state));
+  return make_private_directories(aside(surroundings_.state));
 }
 
 bool JobRetention::move_aside(const Look& look) {

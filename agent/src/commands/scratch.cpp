@@ -51,7 +51,7 @@ Scratch::Scratch(const std::string& state, const std::string& job, const std::st
     : path_(state + "/jobs/" + job + (variant.empty() ? "" : "@" + variant)) {}
 
 Status Scratch::create() const {
-  return make_directories(path_);
+  return make_private_directories(path_);
 }
 
 std::vector<std::string> scratch_paths(const std::string& state) {
@@ -90,10 +90,6 @@ Status Scratch::remove_snapshots() const {
   std::filesystem::remove_all(snapshots(), failure);
   if (failure) return unavailable("couldn't remove the snapshots " + snapshots() + ": " + failure.message());
   return {};
-}
-
-Status make_directories(const std::string& path) {
-  return make_private_directories(path);
 }
 
 Status write_file(const std::string& path, std::string_view text) {

@@ -55,7 +55,6 @@ class Scratch {
 // and tried again next time.
 void keep_nccl_tables(const std::string& path, const std::set<std::uint64_t>& launches);
 
-[[nodiscard]] Status make_directories(const std::string& path);
 // Whole or not at all, also after a power cut (schema/durable_file.hpp).
 [[nodiscard]] Status write_file(const std::string& path, std::string_view text);
 // Of a regular file, 256 MiB at most: who can write beside it can put a pipe or a device in its place.

@@ -222,16 +222,12 @@ Plan layout_of(Plan plan) {
 }
 
 Plan shape_of(Plan plan) {
+  plan = layout_of(std::move(plan));
   for (Stage& stage : plan.stages) {
     for (Segment& segment : stage.segments) {
-      Segment uncut;
-      uncut.dp = segment.dp;
-      uncut.tp = segment.tp;
-      uncut.cp = segment.cp;
-      uncut.sharded = segment.sharded;
-      uncut.sharded_degree = segment.sharded_degree;
-      uncut.tp_consecutive = segment.tp_consecutive;
-      segment = std::move(uncut);
+      segment.operators = {};
+      segment.alternate_dimension.clear();
+      segment.switches = {};
     }
     stage.segments.erase(std::unique(stage.segments.begin(), stage.segments.end()), stage.segments.end());
   }
