@@ -24,4 +24,14 @@ std::vector<std::string_view> blank_parted(std::string_view text) {
   return words;
 }
 
+std::vector<std::string_view> parted(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace trimtab

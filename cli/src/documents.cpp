@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "arguments.hpp"
+#include "base/text_parts.hpp"
 #include "files.hpp"
 #include "schema/database.hpp"
 #include "terminal_text.hpp"
@@ -135,11 +136,7 @@ Result<Knobs> parse_knobs(std::string_view text) {
   if (text.empty()) return Knobs{};
   Knobs knobs;
   for (const KnobName& knob : kKnobs) knobs.*knob.knob = false;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    TRIMTAB_TRY_STATUS(set_knob(knobs, std::string(text.substr(0, comma))));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
+  for (const std::string_view name : parted(text)) TRIMTAB_TRY_STATUS(set_knob(knobs, std::string(name)));
   return knobs;
 }
 

@@ -19,3 +19,10 @@ TEST_CASE("blanks part words, also at the ends of a text") {
   CHECK(blank_parted(" \t\r\n").empty());
   CHECK(blank_parted("  a b\tc\r\nd ") == Words{"a", "b", "c", "d"});
 }
+
+TEST_CASE("separators part a text, and empty parts stay") {
+  CHECK(parted("") == Words{""});
+  CHECK(parted("a,b") == Words{"a", "b"});
+  CHECK(parted(",a,,b,") == Words{"", "a", "", "b", ""});
+  CHECK(parted("a:b,c", ':') == Words{"a", "b,c"});
+}

@@ -15,6 +15,9 @@ namespace trimtab {
 // What blanks and ends of lines part.
 [[nodiscard]] std::vector<std::string_view> blank_parted(std::string_view text);
 
+// What stands between separators, be it empty: one more than there are separators.
+[[nodiscard]] std::vector<std::string_view> parted(std::string_view text, char separator = ',');
+
 // "a, b": what `text_of` makes of each.
 template <typename List, typename TextOf = std::identity>
 [[nodiscard]] std::string joined(const List& list, std::string_view between = ", ", TextOf text_of = {}) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "arguments.hpp"
+#include "base/text_parts.hpp"
 #include "documents.hpp"
 #include "files.hpp"
 #include "json_text.hpp"
@@ -39,16 +40,13 @@ Status read_integer(const char* option, const std::string& text, std::int64_t mo
 }
 
 Status read_layers(std::string_view text, std::vector<std::int32_t>& layers) {
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view one = rest.substr(0, rest.find(','));
+  if (text.empty()) return {};
+  for (const std::string_view one : parted(text)) {
     const auto value = parse_number<std::int32_t>(one);
-    const bool last = one.size() == rest.size();
-    const bool more = !last && one.size() + 1 < rest.size();
-    if (!value || *value < 1 || *value > kMostLayers || !(last || more)) {
+    if (!value || *value < 1 || *value > kMostLayers) {
       return expected("--layers", "whole numbers from 1 to 200000 with commas between", text);
     }
     layers.push_back(*value);
-    rest.remove_prefix(last ? rest.size() : one.size() + 1);
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "arguments.hpp"
+#include "base/text_parts.hpp"
 #include "estimated/measured.hpp"
 #include "files.hpp"
 #include "schema/hf_model.hpp"
@@ -67,12 +68,8 @@ Result<std::vector<Machine>> machines_of(const AskedFlags& flags) {
                      "'");
   }
   std::vector<Machine> machines;
-  std::string_view counts = std::string_view(flags.gpus).substr(0, name);
-  while (!counts.empty()) {
-    const std::size_t comma = counts.find(',');
-    const std::string count(counts.substr(0, comma));
-    counts.remove_prefix(comma == std::string_view::npos ? counts.size() : comma + 1);
-    TRIMTAB_TRY(const std::int64_t devices, count_of("--gpus", count));
+  for (const std::string_view count : parted(std::string_view(flags.gpus).substr(0, name))) {
+    TRIMTAB_TRY(const std::int64_t devices, count_of("--gpus", std::string(count)));
     auto machine = estimates::machine_by_name(std::to_string(devices) + flags.gpus.substr(name), flags.network);
     if (!machine.ok()) return machine.error();
     machines.push_back(std::move(machine).value());

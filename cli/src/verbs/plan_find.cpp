@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "arguments.hpp"
+#include "base/text_parts.hpp"
 #include "estimated/found_json.hpp"
 #include "estimated/found_page.hpp"
 #include "files.hpp"
@@ -54,10 +55,9 @@ Result<estimates::FindOptions> options_of(const Arguments& arguments, const Aske
                      "'");
   }
   options.least_chance = *chance;
-  std::string_view rest = arguments.keep_recompute;
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
-    TRIMTAB_TRY(const auto kind, recomputed_by_name("--keep-recompute", std::string(rest.substr(0, comma))));
+  if (arguments.keep_recompute.empty()) return options;
+  for (const std::string_view word : parted(arguments.keep_recompute)) {
+    TRIMTAB_TRY(const auto kind, recomputed_by_name("--keep-recompute", std::string(word)));
     const auto& known = estimates::space_of(asked.target).recomputed;
     if (std::ranges::count(known, kind) == 0) {
       return bad_input("--keep-recompute: " + std::string(estimates::name_of(asked.target)) + " recomputes " +
@@ -65,7 +65,6 @@ Result<estimates::FindOptions> options_of(const Arguments& arguments, const Aske
                        ", found '" + std::string(word_of(kind)) + "'");
     }
     options.recomputed.push_back(kind);
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
   return options;
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <sstream>
 
+#include "base/text_parts.hpp"
 #include "trust/certificate_text.hpp"
 #include "trust/watched_file.hpp"
 
@@ -74,16 +75,6 @@ Status check_nodes(const TokenOwner& owner) {
                    "bytes without blanks, ',' and '#'");
 }
 
-std::vector<std::string> parted(std::string_view text) {
-  std::vector<std::string> parts;
-  for (;;) {
-    const auto comma = text.find(',');
-    parts.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 Status check(const TokenOwner& owner) {
   TRIMTAB_TRY_STATUS(check_nodes(owner));
   const bool known_tenant = owner.tenant == kEveryTenant || is_tenant_name(owner.tenant);
@@ -125,7 +116,8 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
     if (!(words >> owner.name)) continue;
     words >> role >> owner.tenant >> hash >> more;
     if (more.starts_with(kNodes)) {
-      owner.nodes = parted(std::string_view(more).substr(kNodes.size()));
+      const auto nodes = parted(std::string_view(more).substr(kNodes.size()));
+      owner.nodes.assign(nodes.begin(), nodes.end());
       more.clear();
       words >> more;
     }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "documents/job_names.hpp"
 #include "documents/json_document.hpp"
 #include "schema/job.hpp"
@@ -341,11 +342,10 @@ Result<OwnKnob> parse_own_knob(const std::string& text) {
                      valid_text(text) + "'");
   }
   std::vector<std::string> values;
-  std::istringstream list(left.substr(equals + 1) + ",");
-  for (std::string value; std::getline(list, value, ',');) {
+  for (const std::string_view value : parted(std::string_view(left).substr(equals + 1))) {
     if (value.empty())
       return bad_input("a knob's values stand between commas, and one of '" + valid_text(text) + "' is empty");
-    values.push_back(value);
+    values.emplace_back(value);
   }
   TRIMTAB_TRY(OwnKnob knob, own_knob(left.substr(0, equals), values));
   knob.change_class = std::move(change_class);

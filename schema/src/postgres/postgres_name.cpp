@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "base/text_parts.hpp"
 #include "store/database_backend.hpp"
 
 namespace trimtab {
@@ -65,12 +66,7 @@ std::string setting(const Parameters& parameters, const char* keyword, const cha
 
 // Of a list, each.
 bool is_local(std::string_view hosts) {
-  for (;;) {
-    const std::size_t comma = std::min(hosts.find(','), hosts.size());
-    if (!is_local_host(hosts.substr(0, comma))) return false;
-    if (comma == hosts.size()) return true;
-    hosts.remove_prefix(comma + 1);
-  }
+  return std::ranges::all_of(parted(hosts), is_local_host);
 }
 
 // Beyond this machine the connection is encrypted, and the server shows who it is unless the name says that encryption

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "schema/launch_script.hpp"
 #include "targets/plan_layers.hpp"
 #include "targets/plan_readers.hpp"
@@ -60,10 +61,7 @@ class Reader {
     TRIMTAB_TRY(const std::string text, members_.text(path, ""));
     if (members_.find(path) == nullptr) return std::optional<Numbers>{};
     Numbers numbers;
-    std::string_view rest = text;
-    while (true) {
-      const std::size_t comma = rest.find(',');
-      std::string_view word = rest.substr(0, comma);
+    for (std::string_view word : parted(text)) {
       while (word.starts_with(' ')) word.remove_prefix(1);
       while (word.ends_with(' ')) word.remove_suffix(1);
       const auto number = parse_number<std::int32_t>(word);
@@ -72,9 +70,8 @@ class Reader {
             path, "expected numbers of 0 to " + std::to_string(most) + " between commas, found " + quoted_text(word));
       }
       numbers.push_back(*number);
-      if (comma == std::string_view::npos) return std::optional(std::move(numbers));
-      rest.remove_prefix(comma + 1);
     }
+    return std::optional(std::move(numbers));
   }
 
   // One for each layer.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
 #include "documents/toml_tree.hpp"
 #include "targets/plan_layers.hpp"
 #include "targets/plan_readers.hpp"
@@ -32,17 +33,6 @@ Json value_of(const std::string& word) {
   if (word == "None") return nullptr;
   if (const auto number = parse_number<std::int64_t>(word)) return *number;
   return word;
-}
-
-Json parted(const std::string& word) {
-  Json list = Json::array();
-  std::string_view rest = word;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    list.push_back(std::string(rest.substr(0, comma)));
-    if (comma == std::string_view::npos) return list;
-    rest.remove_prefix(comma + 1);
-  }
 }
 
 struct Override {
