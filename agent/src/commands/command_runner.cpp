@@ -81,9 +81,7 @@ Result<Job> planned_job(const wire::Launch& asked, const Job& job, JobContext& j
 Status place_plan_of_target(const wire::Launch& asked, const Job& job, JobContext& jobs, const Scratch& scratch,
                             RankLaunch& launch) {
   if (job.target.empty() || asked.plan_json().empty() || tries_own_knobs_alone(job)) return {};
-  TRIMTAB_TRY(const Model model, parse_model(job.model_json, "the job's model"));
-  TRIMTAB_TRY(const Plan* const plan, jobs.plan(job.name, asked.plan_json()));
-  TRIMTAB_TRY(ExportedPlan exported, export_plan(*plan, model, job.target));
+  TRIMTAB_TRY(ExportedPlan exported, jobs.exported(job, asked.plan_json()));
   launch.target_arguments = std::move(exported.arguments);
   launch.target_environment = std::move(exported.environment);
   if (exported.file_name.empty()) return {};

@@ -21,11 +21,16 @@ std::string JobContext::fingerprint_json(const Job& job) const {
 
 std::string JobContext::fingerprint_json(const std::string& job) {
   if (const auto found = fingerprints_.find(job); found != fingerprints_.end()) return found->second;
-  if (!is_job_name(job)) return to_json(node_);
-  const auto text = read_file(Scratch(state_, job, "").job());
-  const auto known = text.ok() ? parse_job(*text, "job " + job) : Result<Job>(text.error());
+  const auto known = known_job(job);
   if (!known.ok()) return to_json(node_);
   return fingerprints_.insert_or_assign(job, fingerprint_json(*known)).first->second;
+}
+
+// As its last launch has written it.
+Result<Job> JobContext::known_job(const std::string& name) const {
+  if (!is_job_name(name)) return bad_input("'" + name + "' is no job's name");
+  TRIMTAB_TRY(const std::string text, read_file(Scratch(state_, name, "").job()));
+  return parse_job(text, "job " + name);
 }
 
 Status JobContext::remember_model(const std::string& job, std::string_view model_json) {
@@ -64,6 +69,20 @@ Result<const Plan*> JobContext::plan(const std::string& job, std::string_view pl
   if (found != plans_.end() && found->second.json == plan_json) return &found->second.plan;
   TRIMTAB_TRY(Plan read, parse_plan(plan_json, "the launch's plan"));
   return &plans_.insert_or_assign(job, JobPlan{std::string(plan_json), std::move(read)}).first->second.plan;
+}
+
+Result<ExportedPlan> JobContext::exported(const Job& job, std::string_view plan_json) {
+  const Model* const known = model(job.name);
+  if (known == nullptr) return bad_input("the model of job " + job.name + " is not known, which an export needs");
+  TRIMTAB_TRY(const Plan* const its_plan, plan(job.name, plan_json));
+  return export_plan(*its_plan, *known, job.target);
+}
+
+Result<std::string> JobContext::target_config(const std::string& job, std::string_view plan_json) {
+  const auto known = known_job(job);
+  if (!known.ok() || !limits_plans(known->target)) return std::string();
+  TRIMTAB_TRY(ExportedPlan made, exported(*known, plan_json));
+  return made.file_name.ends_with(".json") ? std::move(made.file_text) : std::string();
 }
 
 std::optional<FoldContext> JobContext::context(const std::string& job, std::uint32_t rank, std::string_view plan_json) {

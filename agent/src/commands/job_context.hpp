@@ -8,6 +8,7 @@
 #include "records/range_fold.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/job.hpp"
+#include "schema/target.hpp"
 
 namespace trimtab::agent {
 
@@ -34,6 +35,12 @@ class JobContext {
   // Read once for all ranks of a launch or a change. Valid until another plan of the job is asked for.
   [[nodiscard]] Result<const Plan*> plan(const std::string& job, std::string_view plan_json);
 
+  // The plan as the job's target reads it. REQUIRES: the job names a target.
+  [[nodiscard]] Result<ExportedPlan> exported(const Job& job, std::string_view plan_json);
+  // For ranks that change their plan as they run: the JSON file that the job's target reads; empty where it reads none,
+  // or plan.json.
+  [[nodiscard]] Result<std::string> target_config(const std::string& job, std::string_view plan_json);
+
   // For a rank under a plan; nothing when the model is not known or one of them does not parse.
   [[nodiscard]] std::optional<FoldContext> context(const std::string& job, std::uint32_t rank,
                                                    std::string_view plan_json);
@@ -46,6 +53,7 @@ class JobContext {
     std::string json;
     Plan plan;
   };
+  [[nodiscard]] Result<Job> known_job(const std::string& name) const;
   [[nodiscard]] const Model* model(const std::string& job);
 
   std::string state_;

@@ -12,14 +12,20 @@ constexpr std::size_t kProposalsKept = 8;
 }  // namespace
 
 std::string PlanRelay::propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json,
-                               bool incumbent) {
+                               bool incumbent, const std::string& target_config) {
   auto& proposals = jobs_[job].proposals;
   Proposal& proposal = proposals[epoch];
   if (proposal.plan_json != plan_json) proposal = {plan_json, false, std::nullopt, false};
   proposal.incumbent = incumbent;
   proposal.cancelled = false;
+  proposal.target_config = target_config;
+  std::string frame = frame_of(epoch, proposal);
   while (proposals.size() > kProposalsKept) proposals.erase(proposals.begin());
-  return plan_propose_frame(epoch, plan_json, incumbent);
+  return frame;
+}
+
+std::string PlanRelay::frame_of(std::uint64_t epoch, const Proposal& proposal) {
+  return plan_propose_frame(epoch, proposal.plan_json, proposal.incumbent, proposal.target_config);
 }
 
 std::string PlanRelay::commit(const std::string& job, std::uint64_t epoch, std::int64_t step) {
@@ -56,14 +62,14 @@ std::vector<std::string> PlanRelay::missed(const std::string& job, std::uint64_t
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return frames;
   for (const auto& [proposed, proposal] : found->second.proposals) {
-    if (proposed == epoch && proposal.incumbent) frames.push_back(plan_propose_frame(epoch, proposal.plan_json, true));
+    if (proposed == epoch && proposal.incumbent) frames.push_back(frame_of(epoch, proposal));
     if (proposed <= epoch) continue;
     // The rank may hold a proposal whose cancellation it missed.
     if (proposal.cancelled) {
       frames.push_back(plan_cancel_frame(proposed));
       continue;
     }
-    frames.push_back(plan_propose_frame(proposed, proposal.plan_json, proposal.incumbent));
+    frames.push_back(frame_of(proposed, proposal));
     if (proposal.commit_step) frames.push_back(plan_commit_frame(proposed, *proposal.commit_step));
   }
   if (found->second.stop_step) frames.push_back(stop_frame(*found->second.stop_step));

@@ -16,7 +16,9 @@ class PlanRelay {
  public:
   // Each returns the frame for the ranks that are connected now.
   // Proposed again, an epoch keeps its commit: that its plan has become the incumbent is all that changes.
-  std::string propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent);
+  // `target_config`: as of plan_propose_frame().
+  std::string propose(const std::string& job, std::uint64_t epoch, const std::string& plan_json, bool incumbent,
+                      const std::string& target_config = "");
   std::string commit(const std::string& job, std::uint64_t epoch, std::int64_t step);
   std::string cancel(const std::string& job, std::uint64_t epoch);
   std::string stop(const std::string& job, std::int64_t step);
@@ -41,7 +43,9 @@ class PlanRelay {
     bool incumbent = false;
     std::optional<std::int64_t> commit_step;
     bool cancelled = false;
+    std::string target_config = {};
   };
+  [[nodiscard]] static std::string frame_of(std::uint64_t epoch, const Proposal& proposal);
   struct Pending {
     std::map<std::uint64_t, Proposal> proposals;  // by epoch
     std::optional<std::int64_t> stop_step;

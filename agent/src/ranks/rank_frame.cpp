@@ -395,9 +395,10 @@ std::string welcome_frame(const std::string& node) {
   return Json{{"type", "welcome"}, {"version", 1}, {"node", node}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json, bool incumbent) {
+std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json, bool incumbent,
+                               const std::string& target_config) {
   return R"({"type":"plan_propose","epoch":)" + std::to_string(epoch) + (incumbent ? R"(,"incumbent":true)" : "") +
-         R"(,"plan":)" + plan_json + "}";
+         R"(,"plan":)" + plan_json + (target_config.empty() ? "" : R"(,"target_config":)" + target_config) + "}";
 }
 
 std::string plan_commit_frame(std::uint64_t epoch, std::int64_t step) {

@@ -72,7 +72,9 @@ using RankFrame =
 
 // Frames to the process. `plan_json` must be a JSON object.
 [[nodiscard]] std::string welcome_frame(const std::string& node);
-[[nodiscard]] std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json, bool incumbent);
+// `target_config`: the same plan as the job's target reads it, JSON; empty: there is no such thing.
+[[nodiscard]] std::string plan_propose_frame(std::uint64_t epoch, const std::string& plan_json, bool incumbent,
+                                             const std::string& target_config = "");
 [[nodiscard]] std::string plan_commit_frame(std::uint64_t epoch, std::int64_t step);
 [[nodiscard]] std::string plan_cancel_frame(std::uint64_t epoch);
 [[nodiscard]] std::string stop_frame(std::int64_t step);

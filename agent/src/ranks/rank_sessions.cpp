@@ -323,7 +323,12 @@ void RankSessions::propose(const std::string& job, std::uint64_t epoch, const st
   if (held_ && !incumbent) {
     return refuse(job, epoch, "kill_switch", "the kill switch of node " + surroundings_.node + " is thrown");
   }
-  send_to_job(job, relay_.propose(job, epoch, plan_json, incumbent));
+  const auto config = surroundings_.jobs.target_config(job, plan_json);
+  if (!config.ok()) return refuse(job, epoch, "unsuitable", config.error().message);
+  if (plan_json.size() + config->size() > kMaxPlanBytes) {
+    return refuse(job, epoch, "unsuitable", "the plan and what the job's target reads of it have more than 1 MiB");
+  }
+  send_to_job(job, relay_.propose(job, epoch, plan_json, incumbent, *config));
   remember_plan(job, epoch, plan_json);
   give_context(job, epoch);
 }

@@ -198,7 +198,14 @@ Result<JobDraft> job_of_command(const std::string& verb, const std::vector<std::
   if (launch) reading = read_command(command);
   CommandFacts facts = facts_of(reading, command, out, wishes.tune);
   TRIMTAB_TRY_STATUS(add_model(wishes.model, facts));
+  std::string no_model;
+  if (const auto asked = wanted_layers_model(command, facts, wishes)) {
+    auto text = model_of_module(*asked);
+    if (!text.ok()) no_model = text.error().message;
+    facts.layers_model = text.ok() ? std::move(*text) : "";
+  }
   JobDraft draft = draft_job(command, facts, wishes);
+  if (!no_model.empty()) draft.remarks.push_back("what it runs now is not known: " + no_model);
   if (!launch) return draft;
   draft.remarks.insert(draft.remarks.begin(), remark_on(*launch, outer));
   for (const std::string& name : launch->unknown)

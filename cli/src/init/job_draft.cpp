@@ -7,6 +7,7 @@
 #include "base/url.hpp"
 #include "init/framework_plan.hpp"
 #include "init/option_words.hpp"
+#include "init/parallel_script.hpp"
 #include "init/usual_knobs.hpp"
 #include "schema/accelerate_environment.hpp"
 #include "schema/job.hpp"
@@ -55,6 +56,7 @@ struct Recognised {
   std::string why;
   bool integrated = false;  // the script reads plans already
   bool tells = integrated;  // it tells its steps, too
+  bool live = false;        // and takes another one as it trains: it uses trimtab.parallel
 };
 
 Recognised recognise(const CommandReading& reading, const CommandFacts& facts) {
@@ -74,12 +76,13 @@ Recognised recognise(const CommandReading& reading, const CommandFacts& facts) {
             value_of(options, {"--deepspeed-config"}).has_value()};
   }
   const bool integrated = has(text, "trimtab.parallel");
-  if (has(text, "fully_shard") || has(text, "kind=\"fsdp2\""))
-    return {"fsdp2", "fully_shard in the script", integrated};
-  if (has(text, "FullyShardedDataParallel") || has(text, "kind=\"fsdp\"")) {
-    return {"fsdp", "FSDP in the script", integrated};
-  }
-  if (integrated || has(text, "DistributedDataParallel")) return {"ddp", "DDP in the script", integrated};
+  const auto found = [&](const char* target, const std::string& what) {
+    return Recognised{target, integrated ? "trimtab.parallel in the script" : what + " in the script", integrated,
+                      integrated, integrated};
+  };
+  if (has(text, "fully_shard") || has(text, "kind=\"fsdp2\"")) return found("fsdp2", "fully_shard");
+  if (has(text, "FullyShardedDataParallel") || has(text, "kind=\"fsdp\"")) return found("fsdp", "FSDP");
+  if (integrated || has(text, "DistributedDataParallel")) return found("ddp", "DDP");
   return {"", "neither the command nor its script names Megatron-LM, DeepSpeed, FSDP or DDP", false};
 }
 
@@ -199,6 +202,15 @@ std::string benchmark_of_sizes(const std::string& python, const CommandFacts& fa
          "\n";
 }
 
+// Samples of a step, as the command's options or a script that uses trimtab.parallel say them.
+std::optional<std::int32_t> global_batch_of(const CommandReading& reading, const std::string& script_text,
+                                            std::int32_t ranks) {
+  const auto said = value_of(reading.script_options, {"--global-batch", "--global-batch-size"});
+  if (said) return parse_number<std::int32_t>(*said);
+  const auto script = parallel_script(script_text, reading.script_options);
+  return script ? script->global_batch(ranks) : std::nullopt;
+}
+
 // Two lines of the file that say how the model and its costs come about; commented out where nobody knows them.
 std::string model_lines(const CommandReading& reading, const Recognised& recognised, const JobDraft& draft,
                         const CommandFacts& facts) {
@@ -216,7 +228,8 @@ std::string model_lines(const CommandReading& reading, const Recognised& recogni
            benchmark_of_sizes(python, facts);
   }
   const std::string layers = facts.layers.empty() ? "my_model:layers" : facts.layers;
-  const std::string batch = value_of(reading.script_options, {"--global-batch", "--global-batch-size"}).value_or("32");
+  const auto known = global_batch_of(reading, facts.script_text, draft.world_size);
+  const std::string batch = std::to_string(known.value_or(32));
   std::string text;
   if (facts.layers.empty()) {
     text =
@@ -224,7 +237,8 @@ std::string model_lines(const CommandReading& reading, const Recognised& recogni
         "layers in order\n# and one sample (docs/targets.md, \"model.json\"). Then take the '#' away from the next "
         "two commands.\n";
   }
-  text += "# CHECK: --global-batch is the samples of one step, of all ranks together.\n";
+  text +=
+      std::string(known ? "# " : "# CHECK: ") + "--global-batch is the samples of one step, of all ranks together.\n";
   text += mark + "describe = " +
           array_of({python, "-m", "trimtab.module_model", layers, "--global-batch", batch, "--name", draft.name}) +
           "\n";
@@ -251,7 +265,10 @@ std::string head(const Words& command, const Recognised& recognised, const JobDr
       "runs it.\n";
   text += "# What each key means: docs/settings.md.\n\n";
   text += "schema = \"trimtab.job/1\"\nname = " + toml_text(draft.name) + "\n" + mode_lines(draft, tune);
-  const std::string delivery = std::string(draft.tunes ? "" : "# ") + "delivery = \"restart\"\n";
+  const std::string delivery =
+      draft.live
+          ? "# Plans change as it trains: nothing is stopped, and no checkpoint is needed.\ndelivery = \"live\"\n"
+          : std::string(draft.tunes ? "" : "# ") + "delivery = \"restart\"\n";
   if (recognised.target.empty()) {
     return text + "# No target: " + recognised.why + ".\n" + (draft.tunes ? delivery : "");
   }
@@ -265,7 +282,7 @@ bool is_number(const std::string& text) {
 
 std::string checkpoint_lines(const CommandReading& reading, const CommandFacts& facts, const DraftWishes& wishes,
                              const JobDraft& draft) {
-  if (!draft.tunes) return "";
+  if (!draft.tunes || draft.live) return "";
   const std::string named = value_of(reading.script_options, kCheckpointOptions).value_or("");
   const std::string typed = named == "{checkpoint}" ? "" : named;
   const std::string checkpoint = !wishes.checkpoint.empty() ? wishes.checkpoint : typed.empty() ? "checkpoint" : typed;
@@ -294,7 +311,10 @@ std::string sizes(const CommandReading& reading, const CommandFacts& facts, cons
 
 std::string commands(const CommandReading& reading, const Recognised& recognised, const JobDraft& draft,
                      const CommandFacts& facts) {
-  const Given what = draft.plans ? Given::kPlan : draft.tunes ? Given::kPlaces : Given::kAsTyped;
+  const Given what = draft.live    ? Given::kAsTyped
+                     : draft.plans ? Given::kPlan
+                     : draft.tunes ? Given::kPlaces
+                                   : Given::kAsTyped;
   std::string text = "\n[commands]\n";
   if (!recognised.target.empty()) text += model_lines(reading, recognised, draft, facts);
   if (is_told_its_rank(reading))
@@ -307,7 +327,8 @@ std::string commands(const CommandReading& reading, const Recognised& recognised
 }
 
 // `hooks`: the ranks are watched as under `trimtab run`, since their script tells nothing itself.
-std::string environment(const CommandReading& reading, const CommandFacts& facts, bool hooks) {
+std::map<std::string, std::string> environment_of(const CommandReading& reading, const CommandFacts& facts,
+                                                  bool hooks) {
   std::map<std::string, std::string> all = reading.environment;
   for (const auto& [name, value] : facts.launcher_environment) all[name] = value;
   if (is_told_its_rank(reading)) all.try_emplace("MASTER_PORT", std::to_string(facts.meeting_port));
@@ -318,14 +339,25 @@ std::string environment(const CommandReading& reading, const CommandFacts& facts
   std::erase(folders, "");
   all["PYTHONPATH"] = joined(folders, ":");
   if (folders.empty()) all.erase("PYTHONPATH");
+  return all;
+}
+
+std::string environment(const CommandReading& reading, const CommandFacts& facts, bool hooks) {
   std::string text = "\n[environment]\n";
   if (hooks) text += "# The script's steps are told by hooks, as under 'trimtab run'.\nTRIMTAB_WATCH = \"1\"\n";
-  for (const auto& [name, value] : all) text += name + " = " + toml_text(value) + "\n";
+  for (const auto& [name, value] : environment_of(reading, facts, hooks))
+    text += name + " = " + toml_text(value) + "\n";
   return text;
 }
 
 std::string text_of(const OwnSettings& settings) {
   return joined(settings, " ", [](const auto& one) { return one.first + "=" + one.second; });
+}
+
+// ZeroRedundancyOptimizer has its states on other ranks, which only a launch places.
+std::string live_knobs(const JobDraft& draft) {
+  const bool holds = draft.live && draft.target == "ddp";
+  return holds ? "\n[knobs]\n# Optimizer states stay where they are as the job trains.\nsharded = false\n" : "";
 }
 
 std::string own_knobs(const std::vector<OwnKnob>& knobs) {
@@ -376,6 +408,22 @@ void add_framework_plan(const CommandReading& reading, const CommandFacts& facts
   draft.unread.push_back("what " + facts.plan_file->source + " says beyond the plan: " + joined(said->passed_over));
 }
 
+// The plan that a script of trimtab.parallel runs by itself, where its model was asked for.
+void add_parallel_plan(const CommandReading& reading, const CommandFacts& facts, JobDraft& draft) {
+  const auto script = parallel_script(facts.script_text, reading.script_options);
+  if (facts.layers_model.empty() || !script || !script->samples) return;
+  const auto read = [&]() -> Status {
+    TRIMTAB_TRY(Model model, parse_model(facts.layers_model, facts.layers));
+    if (script->kind != draft.target) {
+      return bad_input(script->load + " says kind " + script->kind + ", the script's text " + draft.target);
+    }
+    TRIMTAB_TRY(draft.plan, own_plan(*script, model, draft.world_size));
+    draft.model = std::move(model);
+    return {};
+  };
+  if (const Status done = read(); !done.ok()) draft.remarks.push_back("no plan is written: " + done.error().message);
+}
+
 // Options of `accelerate launch` that only say where processes are.
 const Names kPlacesOfAccelerate{
     "--num-processes",     "--num-machines", "--machine-rank", "--main-process-ip", "--multi-gpu",
@@ -420,20 +468,46 @@ void add_remarks(const CommandReading& reading, const Recognised& recognised, co
   }
 }
 
-}  // namespace
-
-JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& facts, const DraftWishes& wishes) {
+CommandReading reading_of(const Words& command, const CommandFacts& facts) {
   CommandReading reading = read_command(command);
   // torchrun starts its ranks with the interpreter that it has itself.
   if (reading.interpreter.empty() && !reading.launchers.empty()) reading.interpreter = facts.interpreter;
   if (!reading.world_size()) reading.processes = facts.launcher_processes;
+  return reading;
+}
+
+std::int32_t ranks_of(const CommandReading& reading, const CommandFacts& facts) {
+  return reading.launchers.empty() ? 1 : reading.world_size().value_or(facts.devices.value_or(1));
+}
+
+}  // namespace
+
+std::optional<ModuleModel> wanted_layers_model(const std::vector<std::string>& command, const CommandFacts& facts,
+                                               const DraftWishes& wishes) {
+  if (!wishes.tune || !wishes.own_knobs.empty() || facts.layers.empty()) return std::nullopt;
+  const CommandReading reading = reading_of(command, facts);
+  if (!recognise(reading, facts).live) return std::nullopt;
+  const auto batch = global_batch_of(reading, facts.script_text, ranks_of(reading, facts));
+  if (!batch) return std::nullopt;
+  ModuleModel wanted{reading.interpreter.empty() ? "python3" : reading.interpreter,
+                     facts.layers,
+                     std::to_string(*batch),
+                     name_of(reading),
+                     {}};
+  for (const auto& [name, value] : environment_of(reading, facts, false))
+    wanted.environment.push_back(name + "=" + value);
+  return wanted;
+}
+
+JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& facts, const DraftWishes& wishes) {
+  const CommandReading reading = reading_of(command, facts);
   const Recognised recognised = recognise(reading, facts);
   const Words& options = reading.script_options;
   JobDraft draft;
   draft.target = recognised.target;
   draft.why = recognised.why;
   draft.name = name_of(reading);
-  draft.world_size = reading.launchers.empty() ? 1 : reading.world_size().value_or(facts.devices.value_or(1));
+  draft.world_size = ranks_of(reading, facts);
   const bool framework = is_framework(recognised.target);
   if (recognised.target == "megatron") add_plan(reading, draft);
   if (framework) add_framework_plan(reading, facts, draft);
@@ -443,6 +517,8 @@ JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& 
   const std::vector<OwnKnob> tried =
       draft.usual ? usual_knobs(options, facts.devices, facts.threads, draft.world_size) : wishes.own_knobs;
   draft.tunes = draft.plans || !tried.empty();
+  draft.live = draft.plans && recognised.live && wishes.own_knobs.empty();
+  if (draft.live) add_parallel_plan(reading, facts, draft);
   draft.saves = value_of(options, kCheckpointOptions) || recognised.target == "megatron" ||
                 std::ranges::any_of(options, [](const auto& word) { return has(word, "{checkpoint}"); });
   draft.counts = wishes.steps || is_number(value_of(options, kStepOptions).value_or(""));
@@ -451,8 +527,14 @@ JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& 
   if (needs_hooks && !hooks && !facts.no_hook.empty())
     draft.unread.push_back("the hooks that tell its steps (" + facts.no_hook + ")");
   draft.toml = head(command, recognised, draft, wishes.tune) + sizes(reading, facts, wishes, draft) +
-               commands(reading, recognised, draft, facts) + environment(reading, facts, hooks) + own_knobs(tried);
+               commands(reading, recognised, draft, facts) + environment(reading, facts, hooks) + live_knobs(draft) +
+               own_knobs(tried);
   add_unread(command, reading, facts, draft);
+  if (wishes.tune && draft.live && !global_batch_of(reading, facts.script_text, draft.world_size)) {
+    draft.unread.emplace_back(
+        "how many samples a step has, which neither --global-batch says nor a number or an option of the command in "
+        "trimtab.parallel.load(batch_size=...)");
+  }
   for (const std::string& one : draft.unread) draft.remarks.push_back("not read: " + one);
   add_remarks(reading, recognised, facts, draft);
   return draft;

@@ -4,6 +4,7 @@
 // it. Pure.
 
 #include "init/command_reading.hpp"
+#include "plans/module_model.hpp"
 #include "schema/model.hpp"
 #include "schema/plan.hpp"
 #include "schema/plan_import.hpp"
@@ -25,7 +26,8 @@ struct CommandFacts {
   std::vector<std::string> launcher_unread;                 // what it is told that no variable says
   std::string model_path;                                   // model.json, where its user names one
   std::string model_text;
-  std::string config_path;  // config.json of the model that a Trainer is given
+  std::string layers_model;  // model.json of `layers`, where it was asked for
+  std::string config_path;   // config.json of the model that a Trainer is given
   std::string config_text;
   std::optional<std::int32_t> devices;  // of this machine; nothing: no GPU is found
   std::int32_t threads = 1;             // that this process may use
@@ -49,6 +51,7 @@ struct JobDraft {
   bool plans = false;                 // the job can be given plans: describe and benchmark are known
   bool usual = false;                 // nobody has named a knob: its own are the usual ones
   bool tunes = false;                 // it has something to try: plans or knobs of its own
+  bool live = false;                  // its ranks change their plan as they train: nothing is stopped for a trial
   bool saves = false;                 // where it saves and resumes can be set from without
   bool counts = false;                // how many steps it trains is known
   std::optional<Model> model;         // where the command's arguments say it
@@ -61,6 +64,11 @@ struct JobDraft {
   std::string toml;
   std::vector<std::string> remarks;  // what to do next, for the terminal
 };
+
+// What the model is to be asked for before draft_job(), where a script that changes its plan live is to be tuned;
+// nothing: it is not, or nobody knows how many samples a step has.
+[[nodiscard]] std::optional<ModuleModel> wanted_layers_model(const std::vector<std::string>& command,
+                                                             const CommandFacts& facts, const DraftWishes& wishes);
 
 // The target that the script runs: its own words are believed before the command line's.
 [[nodiscard]] JobDraft draft_job(const std::vector<std::string>& command, const CommandFacts& facts,

@@ -1,12 +1,9 @@
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "arguments.hpp"
 #include "base/numbers.hpp"
 #include "base/text_parts.hpp"
-#include "daemons/process.hpp"
 #include "files.hpp"
+#include "plans/module_model.hpp"
 #include "schema/hf_model.hpp"
 #include "schema/launch_script.hpp"
 #include "schema/megatron_model.hpp"
@@ -30,9 +27,6 @@ struct Arguments {
   std::vector<std::string> neutral;
   bool json = false;  // as every verb has it: a model is JSON anyway
 };
-
-// A module is built and run once for each distinct layer: large ones take their time.
-constexpr Nanoseconds kPatience = std::chrono::minutes(30);
 
 // `behind`: what stands behind "--".
 Result<std::string> from_megatron(const Arguments& arguments, const std::vector<std::string>& behind,
@@ -74,25 +68,6 @@ Result<std::string> from_hf(const Arguments& arguments, Console& console) {
   return to_json(model);
 }
 
-// The client's own module knows PyTorch's; its output may be long, so it goes through a file.
-Result<std::string> from_module(const Arguments& arguments) {
-  std::string path = (std::filesystem::temp_directory_path() / "trimtab-model-XXXXXX").string();
-  if (Descriptor(mkstemp(path.data())).get() < 0)
-    return unavailable("cannot write beside " + path + ": make room, or set TMPDIR");
-  std::vector<std::string> command{arguments.python, "-m", "trimtab.module_model", arguments.module, "--out", path};
-  if (!arguments.batch.empty()) command.insert(command.end(), {"--global-batch", arguments.batch});
-  if (!arguments.name.empty()) command.insert(command.end(), {"--name", arguments.name});
-  const CommandOutcome outcome = run_command(command, SystemClock(), kPatience);
-  auto text = read_file(path);
-  remove_if_there(path);
-  if (outcome.exit_code == 2) return bad_input(arguments.module + ": " + outcome.output);
-  if (outcome.exit_code != 0 || outcome.timed_out) {
-    return unavailable(arguments.python + " -m trimtab.module_model did not answer: " + outcome.output +
-                       "\nIt needs PyTorch, and Trimtab's client/python in PYTHONPATH");
-  }
-  return text;
-}
-
 Result<int> extract(const Arguments& arguments, const std::vector<std::string>& words, Console& console) {
   const bool megatron = !arguments.megatron.empty() || !words.empty();
   if ((megatron ? 1 : 0) + (arguments.hf.empty() ? 0 : 1) + (arguments.module.empty() ? 0 : 1) != 1) {
@@ -102,9 +77,11 @@ Result<int> extract(const Arguments& arguments, const std::vector<std::string>& 
         "of them");
   }
   TRIMTAB_TRY_STATUS(check_apart("--out", arguments.out, {arguments.megatron, arguments.hf}));
-  TRIMTAB_TRY(const std::string text, megatron                ? from_megatron(arguments, words, console)
-                                      : !arguments.hf.empty() ? from_hf(arguments, console)
-                                                              : from_module(arguments));
+  TRIMTAB_TRY(const std::string text,
+              megatron ? from_megatron(arguments, words, console)
+              : !arguments.hf.empty()
+                  ? from_hf(arguments, console)
+                  : model_of_module({arguments.python, arguments.module, arguments.batch, arguments.name, {}}));
   // What is handed out can be read again.
   TRIMTAB_TRY(const Model model, parse_whole_model(text, "the extracted model"));
   if (const std::string experts = experts_words(model); !experts.empty()) {

@@ -96,7 +96,7 @@ Status check_tunable(const JobDraft& draft) {
               "OMP_NUM_THREADS=1,2,4 --knob arg:--num-workers=2,4,8, or see what it does with 'trimtab run -- "
               "COMMAND'. 'trimtab init -- COMMAND' writes what plans would need");
   }
-  if (!draft.saves) {
+  if (!draft.saves && !draft.live) {
     return no(
         "this command does not say where it saves and resumes, so trials cannot be launched without touching "
         "its checkpoints. Put {checkpoint} in the place of the folder in the command, and the folder into "
@@ -127,6 +127,9 @@ void show_job(const Job& job, const std::string& target, std::ostream& out) {
   out << "understood: job " << job.name << ", " << job.world_size << (job.world_size == 1 ? " rank, " : " ranks, ")
       << job.steps << " steps, " << target << "\n  each rank runs: " << printable(joined(job.train, " ")) << "\n";
   if (!job.checkpoint.empty()) out << "  saves and resumes in " << printable(job.checkpoint) << "\n";
+  if (job.mode != JobMode::kAuto) return;
+  out << (job.delivery == Delivery::kLive ? "  trials are live: plans change as it trains, and nothing is stopped\n"
+                                          : "  trials are restarts from a copy of its checkpoint\n");
 }
 
 // What was understood, before anything runs.

@@ -76,9 +76,10 @@ def _contained(method):
 
 
 class Client:
-    def __init__(self, environment, *, clock=time.monotonic, watched=None, measures=False):
+    def __init__(self, environment, *, clock=time.monotonic, watched=None, measures=False, in_target=False):
         """watched: the Identity (watch/identity.py) of a rank that its user launched, not the agent.
-        measures: the job looks at `measuring` between its steps, on all ranks (measuring_again.py)."""
+        measures: the job looks at `measuring` between its steps, on all ranks (measuring_again.py).
+        in_target: next_plan() is about the JSON file that the job's target reads (TRIMTAB_TARGET_CONFIG), not about plan.json."""
         self._pid = os.getpid()
         self._job = environment.get("TRIMTAB_JOB", "")
         self._watched = watched
@@ -96,8 +97,9 @@ class Client:
         self.errors = 0
         self._preparations = Preparations()
         self._kill_switch = environment.get("TRIMTAB_KILL_SWITCH", "")
+        self._plan_member, launched = ("target_config", "TRIMTAB_TARGET_CONFIG") if in_target else ("plan", "TRIMTAB_PLAN")
         self._change = PlanChange(_integer(environment.get("TRIMTAB_EPOCH"), 0),
-                                  functools.partial(_document, environment.get("TRIMTAB_PLAN", "")))
+                                  functools.partial(_document, environment.get(launched, "")))
         self.ranges = Ranges(environment)
         self.range, self.push, self.pop = self.ranges.range, self.ranges.push, self.ranges.pop
         path = environment.get("TRIMTAB_SOCKET", "")
@@ -212,7 +214,7 @@ class Client:
         """One message from the agent; what is malformed or unknown is counted and passed over."""
         kind = message.get("type")
         if kind == "plan_propose":
-            answer = self._change.propose(int(message["epoch"]), message["plan"], self._step, validate,
+            answer = self._change.propose(int(message["epoch"]), message.get(self._plan_member), self._step, validate,
                                           incumbent=message.get("incumbent") is True)
             if answer is not None:
                 self._send(answer, important=True)

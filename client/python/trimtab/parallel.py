@@ -9,7 +9,8 @@
 
 `batch` is this rank's share of the global batch: a tensor, or tuples, lists and dictionaries of tensors, samples first;
 `loss_of(model, part)` returns the mean loss of a part of it. The process group is the script's own affair and exists
-before wrap(). PyTorch is loaded when it is needed, not by importing this.
+before wrap(). PyTorch is loaded when it is needed, not by importing this. In a job with delivery = "live" the plan changes between two
+steps, in the script's own objects (parallel_changes.py).
 
 Without a plan (no file is named, TRIMTAB_TARGET_CONFIG is not set) the same lines are plain DDP or FSDP: what load() was given.
 Without a process group they train in this process alone. Nothing of Trimtab has to be there but this package.
@@ -32,6 +33,7 @@ import time
 from . import measuring_again
 from .client import Client
 from .out_of_memory import is_out_of_memory
+from .parallel_changes import Changes, Wrapped, buckets_of
 from .parallel_plan import BadConfiguration, Configuration, parse, plain, read, samples_in, split_samples
 
 __all__ = ["BadConfiguration", "Configuration", "Run", "load", "parse", "split_samples"]
@@ -104,7 +106,10 @@ class Run:
         self.planned = planned  # by a file; else the script's own words
         self.loss = None  # of the last step: the mean over the global batch
         self.next_step = 0
-        self._client = client or Client(_environment(), measures=True)
+        self._client = client or Client(_environment(), measures=True, in_target=True)
+        self._changes = Changes(self._client)
+        self._usual = self._client.epoch  # What every rank offers where no change of plan is in sight.
+        self._adopted = True
         self._measures = 0  # what all ranks measure again after this step
         self._phases = {}
         self._depth = 0  # of loops: the outermost says hello and goodbye
@@ -126,30 +131,31 @@ class Run:
         named: arguments of DistributedDataParallel, FullyShardedDataParallel or fully_shard. What the plan says takes their
         place. fully_shard shards the model itself, which is returned.
         """
-        from torch.utils.checkpoint import checkpoint
-
         chosen, group = self.configuration, _group()
         ranks = group.get_world_size() if group else 1
         if self.planned and ranks != chosen.world_size:
             raise BadConfiguration(f"the plan is for {chosen.world_size} ranks, but {ranks} run")
         if chosen.checkpoint_layers and len(layers) != chosen.layers:
             raise BadConfiguration(f"the plan counts {chosen.layers} layers, but wrap() was given {len(layers)}")
-        for index in chosen.checkpoint_layers:  # Parameters and their names stay as they are.
-            layers[index].forward = functools.partial(checkpoint, layers[index].forward, use_reentrant=False)
+        made = Wrapped(layers)
+        made.recompute(chosen.checkpoint_layers)
+        self._changes.add(made)
         if group is None:
             return model
         begin = time.perf_counter_ns()
-        wrapped = {"ddp": self._ddp, "fsdp": self._fsdp, "fsdp2": self._fsdp2}[chosen.kind](model, layers, named)
+        if chosen.kind == "ddp":
+            wrapped = self._ddp(model, named)
+            made.under_ddp(wrapped, named)
+        else:
+            wrapped = {"fsdp": self._fsdp, "fsdp2": self._fsdp2}[chosen.kind](model, layers, named)
         # Their first collectives make the communicators.
         self._phases["groups"] = time.perf_counter_ns() - begin
         return wrapped
 
-    def _ddp(self, model, _layers, named):
+    def _ddp(self, model, named):
         from torch.nn.parallel import DistributedDataParallel
 
-        if self.configuration.bucket_cap_mb:
-            named["bucket_cap_mb"] = self.configuration.bucket_cap_mb
-        return DistributedDataParallel(model, **named)
+        return DistributedDataParallel(model, **{**named, **buckets_of(self.configuration)})
 
     def _fsdp(self, model, layers, named):
         from torch.distributed import fsdp
@@ -294,10 +300,15 @@ class Run:
             total = self._passes(model, optimizer, batch, loss_of, scaler)
             with range_of("optimizer"):
                 norm = self._update(model, optimizer, clip_norm, scaler)
-            self._agree(total, range_of)
-        self.next_step = step + 1
+            change = self._client.next_plan(step + 1, self._agreement(total, range_of),
+                                            functools.partial(self._changes.validate, self.configuration))
+        self.next_step, peak = step + 1, self._peak_bytes(total)
         self._client.step(step, wall_ns=time.perf_counter_ns() - wall, cpu_ns=time.process_time_ns() - cpu,
-                          loss=self.loss, gradient_norm=norm, peak_bytes=self._peak_bytes(total))
+                          loss=self.loss, gradient_norm=norm, peak_bytes=peak)
+        before, self.configuration = self.configuration, self._changes.after_step(
+            self.configuration, change, step + 1, loss=self.loss, norm=norm, adopted=self._adopted, peak_bytes=peak)
+        if self.configuration is not before:
+            self._forget_peak(total)
         if self._measures and not self._stop:
             self._measure_again(total.device)
         return self.loss
@@ -351,21 +362,44 @@ class Run:
         before = torch.nn.utils.clip_grad_norm_(model.parameters(), norm)
         return float(before.full_tensor() if hasattr(before, "full_tensor") else before)  # of fully_shard's parts
 
-    def _agree(self, total, range_of):
-        """One all-reduce: the mean loss, whether any rank was asked to stop, and what each was asked to measure again."""
+    def _agreement(self, total, range_of):
+        """The `agree` of next_plan(). Its first round goes with the step's own all-reduce, and is the only one at most steps."""
+        first = [functools.partial(self._agree, total, range_of)]
+        return lambda offer: first.pop()(offer) if first else self._least(offer, total.device)
+
+    def _agree(self, total, range_of, offer):
+        """One all-reduce: the mean loss, whether any rank was asked to stop or offers another plan, whether all have heard that theirs is
+        the incumbent, and what each was asked to measure again. Returns the least offer of all ranks."""
         import torch
 
         asked, offered = float(self._asked or self._client.stop_requested), float(self._client.measuring)
-        both = torch.stack([total.float(), *torch.tensor([asked, offered, offered * offered], device=total.device)])
+        told = [asked, offered, offered * offered, float(offer != self._usual), float(self._client.runs_incumbent)]
+        both = torch.stack([total.float(), *torch.tensor(told, device=total.device)])
         group, ranks = _group(), 1
         if group:
             ranks = group.get_world_size()
             with range_of(f"comm/all_reduce/{ranks}", both.numel() * both.element_size()):
                 group.all_reduce(both)
-        loss, asked, offers, squares = both.tolist()  # On a GPU this waits for it.
+        loss, asked, offers, squares, unusual, adopted = both.tolist()  # On a GPU this waits for it.
         self.loss = loss / ranks
         self._stop = asked > 0
         self._measures = measuring_again.agreed(offers, squares, ranks)
+        self._adopted = adopted == ranks
+        if unusual:
+            self._usual = self._least(offer, total.device)
+        return self._usual
+
+    @staticmethod
+    def _least(offer, device):
+        """The least offer of all ranks."""
+        import torch
+
+        group = _group()
+        if group is None:
+            return offer
+        least = torch.tensor(offer, dtype=torch.int64, device=device)
+        group.all_reduce(least, op=group.ReduceOp.MIN)
+        return int(least)
 
     def _measure_again(self, device):
         """Between two steps, over the group that the job trains with."""
@@ -393,3 +427,11 @@ class Run:
         import torch
 
         return torch.cuda.max_memory_allocated(total.device)
+
+    @staticmethod
+    def _forget_peak(total):
+        """What the next plan takes is its own."""
+        if total.is_cuda:
+            import torch
+
+            torch.cuda.reset_peak_memory_stats(total.device)

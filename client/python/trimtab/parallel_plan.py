@@ -41,9 +41,13 @@ class Configuration:
 def parse(text, source):
     """The Configuration that the text says; BadConfiguration names what is wrong with it."""
     try:
-        given = json.loads(text)
+        return of_document(json.loads(text), source)
     except ValueError as error:
         raise BadConfiguration(f"{source}: is no JSON: {error}") from error
+
+
+def of_document(given, source):
+    """The Configuration that the document says, as json.loads() has it."""
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         raise BadConfiguration(f"{source}: schema: needs {SCHEMA!r}: export it with trimtab plan export --to {'|'.join(KINDS)}")
     given = {name: value for name, value in given.items() if name != "schema"}

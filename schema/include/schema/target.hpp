@@ -46,6 +46,10 @@ struct TargetLimits {
   bool recompute_sharded = false;    // only where gradients or parameters are sharded
   bool one_sharded_kind = false;     // what is sharded beyond none and parameters is the same in the whole job
   std::int64_t bucket_bytes = 0;     // of plans that do not say; above 0: a search chooses target_knobs.bucket_bytes
+  // Ranks change microbatches, recompute and bucket_bytes as they train, and `sharded` between live_levels. What else
+  // is sharded stays as it is.
+  bool live = false;
+  std::vector<ShardedLevel> live_levels = {};
 };
 
 struct TargetKnob {
@@ -66,6 +70,8 @@ struct ExportedPlan {
 [[nodiscard]] std::vector<std::string_view> targets();
 // Whether naming it leaves less than the knobs that the job honours: not for "trainer", nor for no name.
 [[nodiscard]] bool limits_plans(std::string_view target);
+// Whether its ranks change their plan as they train (TargetLimits::live).
+[[nodiscard]] bool changes_live(std::string_view target);
 // These fail on an unknown target, naming the known ones.
 [[nodiscard]] Result<std::vector<TargetKnob>> target_knobs(std::string_view target);
 [[nodiscard]] Result<TargetLimits> target_limits(std::string_view target);

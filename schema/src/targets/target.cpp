@@ -66,6 +66,11 @@ Result<TargetLimits> target_limits(std::string_view target) {
   return entry->limits;
 }
 
+bool changes_live(std::string_view target) {
+  const auto limits = target_limits(target);
+  return limits.ok() && limits->live;
+}
+
 Knobs within_target(Knobs knobs, std::string_view target) {
   if (!limits_plans(target)) return knobs;
   const auto limits = target_limits(target);

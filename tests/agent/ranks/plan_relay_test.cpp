@@ -28,6 +28,16 @@ TEST_CASE("a rank that comes back is told the proposal and the commit it may hav
   CHECK(types(relay.missed("j", 3)) == Types{"plan_propose 4", "plan_commit 4"});
 }
 
+TEST_CASE("what the job's target reads of a plan is told again with it, also of the plan that runs") {
+  PlanRelay relay;
+  relay.propose("j", 4, "{}", true, R"({"kind":"ddp"})");
+  for (const std::uint64_t epoch : {3, 4}) {
+    const auto missed = relay.missed("j", epoch);
+    REQUIRE(missed.size() == 1);
+    CHECK(nlohmann::json::parse(missed.front())["target_config"]["kind"] == "ddp");
+  }
+}
+
 TEST_CASE("a rank that runs the plan already is not told of it") {
   PlanRelay relay;
   relay.propose("j", 4, "{}", false);

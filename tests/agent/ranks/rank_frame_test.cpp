@@ -259,6 +259,8 @@ TEST_CASE("frames to the process are JSON") {
   CHECK(json::parse(plan_propose_frame(4, R"({"a":1})", false))["plan"]["a"] == 1);
   CHECK_FALSE(json::parse(plan_propose_frame(4, "{}", false)).contains("incumbent"));
   CHECK(json::parse(plan_propose_frame(4, "{}", true))["incumbent"] == true);
+  CHECK_FALSE(json::parse(plan_propose_frame(4, "{}", true)).contains("target_config"));
+  CHECK(json::parse(plan_propose_frame(4, "{}", true, R"({"b":2})"))["target_config"]["b"] == 2);
   CHECK(json::parse(plan_commit_frame(4, 15)) == json{{"type", "plan_commit"}, {"epoch", 4}, {"step", 15}});
   CHECK(json::parse(plan_cancel_frame(4))["epoch"] == 4);
   CHECK(json::parse(stop_frame(40))["step"] == 40);

@@ -334,6 +334,32 @@ TEST_CASE("a plan that is no JSON is refused in the rank's name") {
   CHECK(fixture.news_sent[1].plan_refuse().epoch() == 4);
 }
 
+TEST_CASE("ranks of a target are told a plan as that reads it, and one that it cannot run is refused in their name") {
+  Fixture fixture;
+  Job job;
+  job.name = "j";
+  job.target = "ddp";
+  job.train = {"train"};
+  REQUIRE(fixture.jobs.remember_job(job).ok());
+  auto client = fixture.client();
+  client.say(Fixture::hello("j", 0));
+  fixture.until([&] { return client.heard().size() == 1; });
+  fixture.sessions.propose("j", 4, kPlan, false);
+  fixture.until([&] { return client.heard().size() == 2; });
+  CHECK(client.heard()[1]["plan"] == json::parse(kPlan));
+  const json config = client.heard()[1]["target_config"];
+  CHECK(config["schema"] == "trimtab.parallel/1");
+  CHECK(config["samples_per_microbatch"] == 2);
+  CHECK(config["accumulation_steps"] == 2);
+  json split = json::parse(kPlan);
+  split["stages"][0]["devices"] = {0, 1};
+  split["stages"][0]["segments"][0]["tp"] = 2;
+  fixture.sessions.propose("j", 5, split.dump(), false);
+  REQUIRE(fixture.news_sent.size() == 2);
+  CHECK(fixture.news_sent[1].plan_refuse().epoch() == 5);
+  CHECK(fixture.news_sent[1].plan_refuse().message().find("does not honour") != std::string::npos);
+}
+
 TEST_CASE("while the kill switch is thrown ranks hear of incumbents alone") {
   Fixture fixture;
   auto client = fixture.client();

@@ -61,17 +61,86 @@ TEST_CASE("a script that takes plans gets a job that recommends one") {
   const Job job = job_of(made);
   CHECK(job.target == "ddp");
   CHECK(job.mode == JobMode::kRecommend);
-  CHECK(job.delivery == Delivery::kRestart);
+  CHECK(job.delivery == Delivery::kLive);
   CHECK(job.name == "train");
   CHECK(job.world_size == 2);
   CHECK(job.steps == 2000);
-  CHECK(job.checkpoint == "/w/ck");
+  CHECK(job.checkpoint.empty());
+  CHECK_FALSE(job.knobs.sharded);
   CHECK(job.environment.at("OMP_NUM_THREADS") == "1");
-  CHECK(job.train ==
-        rank_words({"python3", "-u", "ex/train.py", "--checkpoint", "{checkpoint}", "--steps", "{steps}", "--lr=0.1"}));
+  CHECK(job.train == rank_words({"python3", "-u", "ex/train.py", "--checkpoint", "ck", "--steps", "2000", "--lr=0.1"}));
   CHECK(job.describe[3] == "model:layers");
+  CHECK(job.describe[5] == "32");
   CHECK(job.benchmark[3] == "model:layers");
-  CHECK_THAT(made.toml, Contains("CHECK: --global-batch"));
+}
+
+namespace {
+
+constexpr const char* kLayers =
+    R"({"schema":"trimtab.model/1","name":"t","global_batch":32,"dtype":"float32","operators":[
+  {"name":"block0","kind":"block","layer":0,"cost_key":"block-h8","cut_before":true,"parameter_bytes":8,"activation_bytes":8,
+   "output_bytes":8,"forward_flops":8},
+  {"name":"block1","kind":"block","layer":1,"cost_key":"block-h8","cut_before":true,"parameter_bytes":8,"activation_bytes":8,
+   "output_bytes":8,"forward_flops":8}]})";
+
+JobDraft of_parallel(const std::string& load, const std::string& options = "--steps 50",
+                     const std::vector<std::string>& knobs = {}) {
+  cli::DraftWishes wishes;
+  wishes.tune = true;
+  for (const std::string& text : knobs) wishes.own_knobs.push_back(parse_own_knob(text).value());
+  CommandFacts facts;
+  facts.directory = ".";
+  facts.script_text = "import trimtab.parallel  # parallel.load(batch_size=9)\nrun = trimtab.parallel." + load + "\n";
+  facts.layers = "model:layers";
+  facts.python_path = {"/client"};
+  const std::vector<std::string> command = shell_words("torchrun --nproc_per_node 4 t.py " + options, "line").value();
+  const auto asked = cli::wanted_layers_model(command, facts, wishes);
+  if (asked) {
+    CHECK(asked->batch == "32");
+    CHECK(asked->environment.back() == "PYTHONPATH=/client");
+    facts.layers_model = kLayers;
+  }
+  return cli::draft_job(command, facts, wishes);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a script of trimtab.parallel is tuned as it trains, from the plan that it runs, with nothing of it changed") {
+  const JobDraft made = of_parallel("load(batch_size=4,\n  gradient_accumulation_steps = 2)");
+  CHECK(made.live);
+  CHECK_FALSE(made.saves);
+  CHECK(made.unread.empty());
+  const Job job = job_of(made);
+  CHECK(job.mode == JobMode::kAuto);
+  CHECK(job.delivery == Delivery::kLive);
+  CHECK(job.checkpoint.empty());
+  CHECK(job.train == rank_words({"python3", "-u", "t.py", "--steps", "50"}));
+  CHECK_FALSE(job.environment.contains("TRIMTAB_WATCH"));
+  CHECK_FALSE(job.knobs.sharded);
+  REQUIRE(made.plan);
+  CHECK(made.plan->global_batch == 32);
+  CHECK(made.plan->microbatch == 16);
+  CHECK(made.plan->stages.at(0).segments.at(0).dp == 4);
+  REQUIRE(made.model);
+  CHECK_THAT(made.toml, Contains("initial_plan = \"plan.json\""));
+
+  const JobDraft sharded =
+      of_parallel("load(kind=\"fsdp2\", batch_size=given.batch_size)", "--steps 50 --batch_size=8");
+  CHECK(sharded.target == "fsdp2");
+  CHECK(sharded.plan->stages.at(0).segments.at(0).sharded == ShardedLevel::kParameters);
+  CHECK(job_of(sharded).knobs.sharded);
+}
+
+TEST_CASE(
+    "a step's samples that nobody says are no guess of a job that is tuned, and own knobs are tried by restarts") {
+  const JobDraft unclear = of_parallel("load(batch_size=whole // ranks)");
+  REQUIRE(unclear.unread.size() == 1);
+  CHECK_THAT(unclear.unread.front(), Contains("how many samples a step has"));
+  CHECK(of_parallel("load(batch_size=whole // ranks)", "--steps 50 --global-batch 32").unread.empty());
+  const JobDraft own = of_parallel("load(batch_size=8)", "--steps 50 --checkpoint ck", {"A=1,2"});
+  CHECK_FALSE(own.live);
+  CHECK(job_of(own).delivery == Delivery::kRestart);
 }
 
 TEST_CASE("each target is recognised by the command or the script, and what takes no plan yet is observed as it is") {

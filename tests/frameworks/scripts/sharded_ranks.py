@@ -1,5 +1,7 @@
 """Ranks of trimtab.parallel under each file of a folder, one after another: `torchrun ... sharded_ranks.py FOLDER` prints on rank 0 a line for
-each, {"file": ..., "losses": [...], "norms": [...], "shard": ..., "replicas": ...}. A file of no ranks is none: its name says the kind."""
+each, {"file": ..., "losses": [...], "norms": [...], "shard": ..., "replicas": ...}. A file of no ranks is none: its name says the kind. Of a
+list the first plan is begun with, the others are taken as the ranks train, before the steps 3, 5, ...; `configurations` are those of the steps."""
+import dataclasses
 import json
 import os
 import pathlib
@@ -11,7 +13,7 @@ from torch import nn
 
 import trimtab.parallel
 
-STEPS = 3
+STEPS = 6
 
 
 class Model(nn.Module):
@@ -44,18 +46,34 @@ def placed(model):
     return {"shard": sizes.get("shard", 1), "replicas": sizes.get("replicate", 1)}
 
 
+def hear(run, epoch, plan, rank):
+    """What an agent says. The last rank hears of the commitment a step later than the others."""
+    step = run.next_step + 1 + (rank + 1 == distributed.get_world_size())
+    run._client._inbox += [{"type": "plan_propose", "epoch": epoch, "plan": {}, "target_config": plan},
+                           {"type": "plan_commit", "epoch": epoch, "step": step}]
+
+
 def trained(path, rank, ranks):
-    batch = json.loads(path.read_text(encoding="utf-8")).get("global_batch")
-    kind = path.stem.split("-")[0]
-    run = trimtab.parallel.load(str(path)) if batch else trimtab.parallel.load(kind=kind, batch_size=2, gradient_accumulation_steps=2)
+    said = json.loads(path.read_text(encoding="utf-8"))
+    plans = said if isinstance(said, list) else [said]
+    batch, kind = plans[0].get("global_batch"), path.stem.split("-")[0]
+    if plans is said:
+        run = trimtab.parallel.Run(trimtab.parallel.parse(json.dumps(said[0]), path.name))
+    elif batch:
+        run = trimtab.parallel.load(str(path))
+    else:
+        run = trimtab.parallel.load(kind=kind, batch_size=2, gradient_accumulation_steps=2)
     torch.manual_seed(1)
     model = Model()
     own = {"device_id": torch.device("cpu")} if kind == "fsdp" else {}  # FSDP1 trains without a GPU where it is told to
     wrapped = run.wrap(model, model.layers, **own)
     optimizer = run.optimizer(wrapped, torch.optim.AdamW, lr=1e-2)
-    told = {"file": path.name, "losses": [], "norms": [], **placed(model)}
+    told = {"file": path.name, "losses": [], "norms": [], "configurations": [], **placed(model)}
     run._client.step = lambda *_, gradient_norm=None, **named: told["norms"].append(gradient_norm)
-    for _ in run.steps(0, STEPS):
+    for step in run.steps(0, STEPS):
+        if step % 2 and step // 2 + 1 < len(plans):
+            hear(run, step, plans[step // 2 + 1], rank)
+        told["configurations"].append(dataclasses.asdict(run.configuration))
         told["losses"].append(run.step(wrapped, optimizer, share(batch or 4 * ranks, rank, ranks), loss_of, clip_norm=1.0))
     return told
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <catch2/catch.hpp>
 
@@ -91,6 +92,55 @@ TEST_CASE("a search for a target has the whole-plan knobs that it honours, and i
     }
   }
   CHECK(with > 0);
+}
+
+TEST_CASE("where ranks change their plan as they train, what takes a launch stays as it is") {
+  for (const std::string_view target : {"ddp", "fsdp", "fsdp2"}) {
+    test::World world = gpt_world(4, 4, 16, 9);
+    for (Node& node : world.cluster.nodes) node.memory_bytes *= 4;  // room for what is not sharded
+    const NativeCostModel model(world.table(true));
+    Knobs knobs = knobs_for(target);
+    knobs.partial_shards = true;
+    knobs = within_target(knobs, target);
+    SearchOptions options = options_for(target);
+    options.plans = 60;
+    const auto of = [](const Plan& plan) { return plan.stages.at(0).segments.at(0); };
+    const auto moves = [&](ShardedLevel level) {
+      return target == "fsdp2" && (level == ShardedLevel::kGradients || level == ShardedLevel::kParameters);
+    };
+    std::map<std::pair<ShardedLevel, std::int32_t>, Plan> starts;
+    const SearchResult free = search(model, knobs, options).value().result;
+    const TargetLimits limits = target_limits(target).value();
+    for (const ShardedLevel level : limits.levels) {
+      for (const std::int32_t degree : {0, 2}) {
+        if (degree > 0 && level == ShardedLevel::kNone) continue;
+        Plan start = free.plans.at(0).plan;
+        for (Segment& segment : start.stages.at(0).segments) {
+          segment.sharded = level;
+          segment.sharded_degree = degree;
+        }
+        if (runs_on(target, start, world.model)) starts.emplace(std::pair(level, degree), start);
+      }
+    }
+    CHECK(starts.size() == (target == "ddp" ? 2 : 5));
+    options.live = true;
+    int with_other_level = 0;
+    for (const auto& entry : starts) {
+      const auto& way = entry.first;
+      const Plan& start = entry.second;
+      options.start = start;
+      const SearchResult found = search(model, knobs, options).value().result;
+      CAPTURE(target, to_json(start));
+      CHECK(found.plans.size() > 1);
+      for (const RankedPlan& one : found.plans) {
+        const auto [level, degree] = std::pair(of(one.plan).sharded, of(one.plan).sharded_degree);
+        CHECK(degree == way.second);
+        CHECK((level == way.first || (moves(level) && moves(way.first))));
+        if (level != way.first) ++with_other_level;
+      }
+    }
+    CHECK((with_other_level > 0) == (target == "fsdp2"));
+  }
 }
 
 // Of all plans of a small space, the best that the target runs is no better than the one that was found.

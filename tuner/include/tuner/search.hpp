@@ -51,6 +51,7 @@ struct SearchOptions {
   std::function<double()> spent;
   std::optional<Plan> start;  // the incumbent, for a warm start
   bool idle_devices = false;  // plans may leave the last devices idle; `exhaustive` alone makes such
+  bool live = false;          // with `target` and `start`: what ranks under `start` can change to as they train
   std::size_t plans = 10;     // how many to return
   double distinct = 0;  // of plans that differ in recompute alone, by less than this share of time, keep the fastest
   std::size_t of_a_shape = 0;  // of plans of one shape (shape_of) keep so many, the fastest; 0 = all

@@ -500,6 +500,7 @@ Result<SearchOutcome> search_with(const CostModel& cost_model, const Knobs& knob
   TRIMTAB_TRY_STATUS(leave_out(options.without, space));
   TRIMTAB_TRY_STATUS(check_target(options));
   if (!options.target.empty()) TRIMTAB_TRY_STATUS(restrict_to_target(options.target, model, space));
+  if (options.live && options.start) TRIMTAB_TRY_STATUS(restrict_to_live(options.target, *options.start, space));
   std::vector<PlanSpace> others = other_spaces(cost_model, space, options.idle_devices);
   const auto share = others.empty() ? options : share_of(options, 0, 2).value_or(options);
   SpaceSearch first(cost_model, std::move(space), share);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/check.hpp"
 #include "schema/target.hpp"
 
 namespace trimtab::tuner {
@@ -340,6 +341,20 @@ Status restrict_to_target(const std::string& target, const Model& model, PlanSpa
   std::erase_if(space.sharded,
                 [&](ShardedLevel level) { return std::ranges::find(limits.levels, level) == limits.levels.end(); });
   std::erase_if(space.cuts, [&](std::int32_t cut) { return !between_layers(layers, cut); });
+  return {};
+}
+
+Status restrict_to_live(const std::string& target, const Plan& running, PlanSpace& space) {
+  TRIMTAB_TRY(const TargetLimits limits, target_limits(target));
+  TRIMTAB_ASSERT(limits.live, "a target whose ranks change their plan as they train");
+  const Segment& now = running.stages.front().segments.front();
+  const auto changes = [&](ShardedLevel level) {
+    return std::ranges::find(limits.live_levels, level) != limits.live_levels.end();
+  };
+  std::erase_if(space.sharded,
+                [&](ShardedLevel level) { return level == now.sharded || !changes(level) || !changes(now.sharded); });
+  space.sharded.push_back(now.sharded);
+  space.replicated_shards = now.sharded_degree != 0;
   return {};
 }
 

@@ -144,4 +144,8 @@ struct PlanSpace {
 // Fails on an unknown target, and where the model has no equal layers that the target could count.
 [[nodiscard]] Status restrict_to_target(const std::string& target, const Model& model, PlanSpace& space);
 
+// The same, restricted to what ranks that train under `running` can change to as they train (TargetLimits::live).
+// REQUIRES: a target whose ranks can. Fails on an unknown one.
+[[nodiscard]] Status restrict_to_live(const std::string& target, const Plan& running, PlanSpace& space);
+
 }  // namespace trimtab::tuner

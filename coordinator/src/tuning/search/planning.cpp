@@ -282,6 +282,7 @@ tuner::SearchOptions options_of(const SearchTask& task, const Setting& setting) 
     options.strategy = "target";
     options.first.clear();
     options.space = "all";
+    options.live = task.live && changes_live(task.target);
   }
   return options;
 }

@@ -57,6 +57,7 @@ struct SearchTask {
   OwnSettings own_written;  // of their keys, as the job file has them
   std::int32_t ranks = 1;
   std::string target;    // plans that it runs alone (schema/target.hpp); empty = any
+  bool live = false;     // ranks change their plan as they train
   std::string strategy;  // empty = kUsualStrategy
   PlanText initial;      // empty = the usual guess
   PlanText incumbent;    // empty = the initial plan

@@ -31,6 +31,7 @@ SearchTask search_task(const TuningState& state) {
   task.own_written = written_settings(state.job);
   task.ranks = state.world_size();
   task.target = state.job.target;
+  task.live = !state.is_restarted();
   task.strategy = state.job.strategy;
   task.initial = state.initial.empty() ? PlanText(state.job.initial_plan_json, "") : state.initial;
   task.incumbent = state.incumbent;
@@ -65,6 +66,7 @@ SearchTask search_task(const TuningState& state) {
 SearchTask task_on(const TuningState& state, const ClusterText& cluster) {
   SearchTask task = search_task(state);
   task.cluster = cluster;
+  task.live = false;  // other ranks are launched
   task.calibration_json = state.calibration_json;
   task.initial = {};
   task.incumbent = {};

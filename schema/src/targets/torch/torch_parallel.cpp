@@ -102,6 +102,7 @@ TargetEntry sharded_entry(std::string_view name) {
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kGradients, ShardedLevel::kParameters};
   entry.limits.partial_shards = true;
   entry.limits.recompute = Reach::kLayer;
+  entry.limits.live = true;
   entry.check = check_fsdp;
   return entry;
 }
@@ -118,6 +119,7 @@ TargetEntry ddp_target() {
   entry.limits.levels = {ShardedLevel::kNone, ShardedLevel::kOptimizer};
   entry.limits.bucket_bytes = kUsualBucket;
   entry.limits.recompute = Reach::kLayer;
+  entry.limits.live = true;
   entry.check = check_ddp;
   entry.write = write_ddp;
   return entry;
@@ -136,6 +138,7 @@ TargetEntry fsdp_target() {
 
 TargetEntry fsdp2_target() {
   TargetEntry entry = sharded_entry("fsdp2");
+  entry.limits.live_levels = {ShardedLevel::kGradients, ShardedLevel::kParameters};
   entry.knobs.push_back({"segments.sharded",
                          "reshard_after_forward of fully_shard: gradients false, parameters true; none: one rank of "
                          "the mesh to shard over"});

@@ -55,7 +55,11 @@ std::vector<std::int32_t> even_layers(std::int32_t layers, std::int32_t stages) 
 class TargetSearch {
  public:
   TargetSearch(SearchRun& run, TargetLimits limits, ModelLayers parts)
-      : run_(run), space_(run.space()), limits_(std::move(limits)), parts_(std::move(parts)) {}
+      : run_(run), space_(run.space()), limits_(std::move(limits)), parts_(std::move(parts)) {
+    if (!run.options().live || !run.options().start) return;
+    const Segment& now = run.options().start->stages.front().segments.front();
+    held_degree_ = now.sharded_degree == now.dp ? 0 : now.sharded_degree;
+  }
 
   StrategyEnd search() {
     const std::int32_t most = space_.interleaved ? space_.devices : space_.stages_max;
@@ -78,6 +82,8 @@ class TargetSearch {
   [[nodiscard]] bool honours(const Split& split, std::int32_t stages) const {
     const bool alone = split.dp > 1 && split.sharded == ShardedLevel::kNone;
     if (limits_.replicas_alone && alone && stages > 1) return false;
+    if (split.sharded != ShardedLevel::kNone && split.sharded_degree != held_degree_.value_or(split.sharded_degree))
+      return false;
     const bool deep = split.sharded == ShardedLevel::kGradients || split.sharded == ShardedLevel::kParameters;
     return limits_.levels_with_pipeline || stages == 1 || !deep;
   }
@@ -321,6 +327,7 @@ class TargetSearch {
   const PlanSpace& space_;
   TargetLimits limits_;
   ModelLayers parts_;
+  std::optional<std::int32_t> held_degree_;  // of all shards; nothing: any
   std::vector<ScoredDraft> shapes_;
 };
 
