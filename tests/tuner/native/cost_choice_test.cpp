@@ -8,6 +8,7 @@
 #include "base/random.hpp"
 #include "native/costs/link_costs.hpp"
 #include "tuner/needed_costs.hpp"
+#include "usual_worlds.hpp"
 #include "world.hpp"
 
 namespace trimtab::tuner {
@@ -218,6 +219,29 @@ TEST_CASE("what always varies on a machine is not called disturbed, and what var
   CHECK(disturbed() == 0);  // what varies in training is the job's own
   for (Cost& one : costs) one.statistics = values(one.statistics.max(), 9, 0.9);
   CHECK(disturbed() == 0);  // too few values
+}
+
+TEST_CASE("a start-up and a rate that are wrong against each other are told apart by two sizes that training saw") {
+  const auto truth = [](std::int64_t bytes) { return 2'000'000 + 2 * bytes; };
+  const auto choose = [&](std::int64_t first, std::int64_t second) {
+    std::vector<Cost> costs;
+    for (const std::int64_t bytes : {1000, 100'000, 1'000'000, 10'000'000, 100'000'000}) {
+      costs.push_back(cost(all_reduce(bytes), kBenchmark, values(3'000'000 + 14 * bytes / 10, 20, 0.01)));
+    }
+    for (const std::int64_t bytes : {first, second}) {
+      costs.push_back(cost(all_reduce(bytes), "training alone ranks-clock", values(truth(bytes), 50, 0.01)));
+    }
+    return choose_costs(costs);
+  };
+  const auto price = [](const ChosenCost& one) { return one.statistics.median() * one.factor; };
+  for (const ChosenCost& one : choose(200'000, 20'000'000)) {
+    CHECK(price(one) == Approx(static_cast<double>(truth(one.key.bytes))).epsilon(0.04));
+    CHECK(one.log_sigma < 0.25);
+  }
+  // Two sizes that are near each other show what is wrong of a start-up alone, and say that more may be.
+  const ChosenCost large = of(choose(200'000, 210'000), all_reduce(10'000'000));
+  CHECK(price(large) == Approx(17'000'000 - 874'000).epsilon(0.02));
+  CHECK(large.log_sigma > 0.1);
 }
 
 TEST_CASE("a degree that training never saw is corrected by the others, and less sure") {
@@ -502,34 +526,59 @@ double error_of_replicas(const test::World& truth, const std::vector<Cost>& cost
   return sum / static_cast<double>(plans.size());
 }
 
+// How much of a message's time is start-up.
+double start_up_share(std::int64_t bytes) {
+  return kLatencyNs / (kLatencyNs + kNsPerByte * static_cast<double>(bytes));
+}
+
+// Whether both sizes that training saw show together that start-up and rate are wrong, each for itself.
+bool tell_causes_apart(const test::World& world) {
+  const auto share = [&](std::size_t i) { return start_up_share(world.model.operators[i].parameter_bytes); };
+  return std::fabs(share(0) - share(1)) > 0.15;
+}
+
+// Worlds in which training has raised the mean error, by more than the noise of a few values does where nothing is
+// biased: by a point.
+struct Raised {
+  int worlds = 0;
+  double most = 0;
+
+  void add(double by) {
+    worlds += by > 0.01 ? 1 : 0;
+    most = std::max(most, by);
+  }
+};
+
 TEST_CASE("training never raises the mean error where the benchmark of collectives is biased, and lowers it") {
   const LinkBias bias = GENERATE(LinkBias{"none"}, LinkBias{"both alike", 0, 0, 0.4}, LinkBias{"latency", 0.7},
                                  LinkBias{"rate", 0, 0.4}, LinkBias{"each its own", 0.5, 0.4});
-  INFO("biased: " << bias.name);
   double before = 0;
   double after = 0;
-  int improved = 0;
-  int raised = 0;
-  const int worlds = test::tried(100);
+  Raised raised;
+  Raised raised_unclear;
+  const int worlds = test::tried(test::all_worlds() ? 1000 : 100);
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(worlds); ++seed) {
-    INFO("seed " << seed);
     Random random(seed);
     test::World world = replicated_world(random);
     add_true_links(world);
     const Observed observed = observe_links(world, bias, random);
     const double by_benchmark = error_of_replicas(world, observed.benchmark);
     const double with_training = error_of_replicas(world, both(observed));
-    raised += with_training > std::max(by_benchmark, kNoiseFloor) ? 1 : 0;
+    const bool unclear = bias.latency > 0 && bias.rate > 0 && !tell_causes_apart(world);
+    (unclear ? raised_unclear : raised).add(with_training - by_benchmark);
     before += by_benchmark;
     after += with_training;
-    improved += with_training < 0.8 * by_benchmark ? 1 : 0;
   }
-  WARN(bias.name << ": mean error " << before / worlds << " before, " << after / worlds << " after, improved "
-                 << improved << ", raised " << raised);
-  // Start-up and rate that are wrong against each other may have cancelled in a plan.
-  CHECK(raised <= (bias.latency > 0 && bias.rate > 0 ? worlds / 20 : 0));
+  INFO("biased: " << bias.name << ": mean error " << before / worlds << " before, " << after / worlds << " after");
+  INFO("raised in " << raised.worlds << ", by at most " << raised.most << "; not told apart: in "
+                    << raised_unclear.worlds << ", by at most " << raised_unclear.most);
+  CHECK(raised.worlds == 0);
+  // A start-up and a rate that are wrong against each other cancel in some plans. Two sizes that are near each other
+  // show one of both, and the truth at these sizes alone is a step away from what had cancelled.
+  CHECK(raised_unclear.worlds <= worlds / 200);
+  CHECK(raised_unclear.most < 0.03);
   const bool biased = bias.latency + bias.rate + bias.both > 0;
-  CHECK(after <= (biased ? 0.75 * before : kFair * worlds));
+  CHECK(after <= (biased ? 0.45 * before : kFair * worlds));
 }
 
 }  // namespace

@@ -92,30 +92,82 @@ double beyond(const Evidence& evidence, const std::pair<const std::int64_t, Rati
   const auto at = benchmark_at(evidence.benchmark, seen.first);
   const double shrunk = std::min(1.0, static_cast<double>(size) / static_cast<double>(seen.first));
   const double times = 1 + shrunk * (at ? at->first : 0) * std::expm1(whole) / median;
-  const auto [least, most] = std::minmax(0.0, whole);
+  const auto [least, most] = std::minmax({0.0, whole});
   return std::clamp(std::log(std::max(times, std::exp(least))), least, most);
 }
 
-// What crosses links starts up, and then runs at a rate: a benchmark may be wrong of either.
+// Start-up and rate may be wrong, each for itself. The truth is then a straight line of the benchmark's times. So what
+// it exceeds a time by, over that time, is a straight line of 1 / time: least squares of what was seen.
+class TwoCauses {
+ public:
+  TwoCauses(const Evidence& evidence, const std::map<std::int64_t, Ratio>& taken) {
+    double excesses = 0;  // of squares, by weight
+    for (const auto& [size, ratio] : taken) {
+      const auto at = benchmark_at(evidence.benchmark, size);
+      const double excess = std::expm1(ratio.weight * ratio.log);
+      const double weight = std::pow(ratio.sigma * (1 + excess), -2);
+      const double share = weight / (weights_ += weight);
+      const double u = 1 / at->first - u_;
+      const double off = excess - excess_;
+      u_ += share * u;
+      excess_ += share * off;
+      squares_ += weight * (1 - share) * u * u;
+      slope_ += weight * (1 - share) * u * off;
+      excesses += weight * (1 - share) * off * off;
+      usual_ += excess * excess / static_cast<double>(taken.size());
+    }
+    slope_ /= squares_;
+    const double freedom = static_cast<double>(taken.size()) - 2;
+    if (freedom > 0) wider_ = std::max(1.0, (excesses - slope_ * slope_ * squares_) / freedom);
+  }
+
+  // At another size the nearest to `log` that they leave open by a standard error, and that error. Nothing but `log`
+  // where that error is no less than what times are off by as a rule: of one size, or of some that are near each other.
+  [[nodiscard]] std::pair<double, double> nearest(double log, double median) const {
+    const double u = 1 / median - u_;
+    const double error = std::sqrt(wider_ * (1 / weights_ + u * u / squares_));
+    if (!(error * error < usual_)) return {log, kOpen};  // nor where it is no number
+    const double said = 1 + excess_ + slope_ * u;
+    const double least = std::log(std::max(0.0, said - error));
+    const double taken = std::clamp(log, least, std::log(std::max(kLeastLeft, said + error)));
+    return {taken, error / std::exp(taken)};
+  }
+
+ private:
+  static constexpr double kOpen = 1e9;
+  static constexpr double kLeastLeft = 0.1;  // of a time
+  double weights_ = 0;
+  double u_ = 0;  // weighted means
+  double excess_ = 0;
+  double squares_ = 0;  // of u about its mean
+  double slope_ = 0;
+  double usual_ = 0;  // mean square of excesses
+  double wider_ = 1;  // the variance, where three sizes or more lie on no line
+};
+
+// What crosses links starts up, and then runs at a rate: a benchmark may be wrong of either, or of both.
 void correct_links(const Evidence& evidence, const std::map<std::int64_t, Ratio>& taken,
                    std::vector<ChosenCost>& into) {
+  const TwoCauses causes(evidence, taken);
   for (const auto& [size, cost] : evidence.benchmark) {
     const double median = median_of(cost);
     if (taken.contains(size) || median <= 0) continue;
     const auto& near = *nearest(taken, size);
     const auto above = taken.upper_bound(size);
-    double log = 0;
+    double one = 0;  // as if one cause alone were wrong
     if (above == taken.begin() || above == taken.end()) {
-      log = beyond(evidence, near, size, median);
+      one = beyond(evidence, near, size, median);
     } else {
       const auto below = std::prev(above);
       const double share = log_distance(below->first, size) / log_distance(below->first, above->first);
-      log = (1 - share) * below->second.weight * below->second.log + share * above->second.weight * above->second.log;
+      one = (1 - share) * below->second.weight * below->second.log + share * above->second.weight * above->second.log;
     }
+    const auto [log, error] = causes.nearest(one, median);
     Ratio here = near.second;
     here.log = log / here.weight;
     const double far = kPerDoubling * log_distance(near.first, size) / std::log(2.0);
-    correct(cost, here, root_of_squares(far, (here.weight * near.second.log - log) / 2), into);
+    const double open = std::min(std::fabs(here.weight * near.second.log - log) / 2, error);
+    correct(cost, here, root_of_squares(far, open), into);
   }
 }
 

@@ -31,7 +31,9 @@ struct Evidence {
 //     the farther the size is, by kPerDoubling for each doubling;
 //   * at other sizes of what crosses links, r is interpolated between two sizes that training saw. Above them the
 //     difference stays that of the nearest size, below it is in proportion to the size: start-up or rate may be all
-//     that is wrong. It is less sure by half of what r would say beyond that;
+//     that is wrong. It is less sure by half of what r would say beyond that. Both may be wrong, each for itself. Of
+//     two sizes or more a straight line of the benchmark's times is fitted (least squares), and what is no nearer to
+//     it than its standard error gives way to it as far as that. It is then less sure by that error, if that is less;
 //   * an operator at a degree that training never saw takes the mean of its other degrees' r, with kOtherDegree added
 //     to its standard deviation.
 [[nodiscard]] std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves);
