@@ -1,18 +1,20 @@
-"""The benchmark command of a job that trains a PyTorch module with DDP or FSDP:
+"""The benchmark command of a job that trains a PyTorch module with DDP, FSDP or in a pipeline:
 
     python3 -m trimtab.module_benchmark my_model:layers --requests FILE --rank R --world-size N --rendezvous URL
 
-`my_model:layers` is the function of trimtab.module_model. Answers operator, optimizer (AdamW), collective, overlap and
-process items as docs/protocols.md ("The benchmark command") says; all ranks run every item at the same time. Operators
-run on one rank each: such jobs have no tensor parallelism and no pipeline.
+`my_model:layers` is the function of trimtab.module_model. Answers operator, optimizer (AdamW), collective,
+point_to_point, overlap and process items as docs/protocols.md ("The benchmark command") says; all ranks run every item at the
+same time. Operators run on one rank each: such jobs have no tensor parallelism. Groups of some of the ranks lie on one node.
 """
 import argparse
 import functools
 import json
 import resource
+import socket
 import statistics
 import sys
 import time
+import types
 
 from .module_model import BadModel, Kept, cost_key, layers_of, load
 from .two_clocks import HostClock, clock_of_key, clocks_of
@@ -73,6 +75,8 @@ class Bench:
     def __init__(self, torch, given, example, requests, world_size):
         self.torch, self.distributed = torch, torch.distributed
         self.world_size = world_size
+        self.rank = torch.distributed.get_rank() if world_size > 1 else 0
+        self._hosts, self._blocks = None, {}
         self.least, self.most = requests.get("min_repetitions", 5), requests.get("max_repetitions", 60)
         self.error = requests.get("relative_error", 0.03)
         self.operators, inputs = {}, example
@@ -90,6 +94,27 @@ class Bench:
             raise BadItem("operators run on one rank each here")
         layer, inputs = self.operators[item["cost_key"]]
         return Operator(self.torch, layer, inputs, item.get("samples", 1))
+
+    def block(self, size, placement):
+        """The group of so many neighbouring ranks that has this one, and its first rank. All ranks call it."""
+        if size == self.world_size:
+            return None, 0
+        if not 1 < size < self.world_size or self.world_size % size != 0:
+            raise BadItem(f"groups are of all {self.world_size} ranks here, or of a number that divides them, found {size}")
+        self.check_neighbours(size, placement)
+        if size not in self._blocks:
+            self._blocks[size] = [self.distributed.new_group(list(range(first, first + size))) for first in range(0, self.world_size, size)]
+        place = self.rank // size
+        return self._blocks[size][place], place * size
+
+    def check_neighbours(self, size, placement):
+        """All whole blocks of so many ranks lie as the item says. All ranks call it."""
+        if self._hosts is None:
+            self._hosts = [None] * self.world_size
+            self.distributed.all_gather_object(self._hosts, socket.gethostname())
+        blocks = [set(self._hosts[first:first + size]) for first in range(0, self.world_size - size + 1, size)]
+        if not blocks or any((len(block) > 1) != (placement == "inter_node") for block in blocks):
+            raise BadItem(f"of {self.world_size} ranks not every {size} neighbours lie {placement}")
 
     def agreed(self, value):
         """The largest of all ranks' values: everyone stops repeating at the same time."""
@@ -150,24 +175,23 @@ def _call(item, bench):
     primitive, size = item.get("primitive"), item.get("group_size", bench.world_size)
     if primitive not in COLLECTIVES:
         raise BadItem(f"primitive must be one of {', '.join(COLLECTIVES)}, found {primitive!r}")
-    if size != bench.world_size:
-        raise BadItem(f"groups are of all {bench.world_size} ranks here, found {size}")
+    group, first = bench.block(size, _placement(item))
     torch, distributed = bench.torch, bench.distributed
     count = max(item["bytes"] // 4, 1)
     tensor = torch.zeros(count)
     if primitive == "all_reduce":
-        return lambda: distributed.all_reduce(tensor, async_op=True)
+        return lambda: distributed.all_reduce(tensor, group=group, async_op=True)
     if primitive == "broadcast":
-        return lambda: distributed.broadcast(tensor, 0, async_op=True)
+        return lambda: distributed.broadcast(tensor, first, group=group, async_op=True)
     parts = [torch.zeros(count) for _ in range(size)]
     if primitive == "all_gather":
-        return lambda: distributed.all_gather(parts, tensor, async_op=True)
+        return lambda: distributed.all_gather(parts, tensor, group=group, async_op=True)
     # Gloo has none: everyone's parts are reduced in turn, as the optimizer's shards are.
     shares = [torch.zeros(max(count // size, 1)) for _ in range(size)]
 
     class Several:
         def __init__(self):
-            self._works = [distributed.reduce(share, rank, async_op=True) for rank, share in enumerate(shares)]
+            self._works = [distributed.reduce(share, rank, group=group, async_op=True) for rank, share in enumerate(shares, first)]
 
         def wait(self):
             for work in self._works:
@@ -192,10 +216,14 @@ def _times(start, bench):
     return int(bench.agreed(min(64, max(1, SHORTEST_NS / max(took, 1)))))
 
 
-def _key(item, bench):
+def _placement(item):
     """All ranks lie on one node or on several: whoever asks knows which."""
-    return {"subject": item["primitive"], "bytes": item["bytes"], "group_size": bench.world_size,
-            "placement": item.get("placement", "intra_node")}
+    return item.get("placement", "intra_node")
+
+
+def _key(item, bench):
+    return {"subject": item["primitive"], "bytes": item["bytes"], "group_size": item.get("group_size", bench.world_size),
+            "placement": _placement(item)}
 
 
 def collective(item, bench):
@@ -203,6 +231,28 @@ def collective(item, bench):
     times = _times(start, bench)
     (values,) = bench.repeat(lambda _: _waited(start, times))
     yield {"kind": "collective", **_key(item, bench)}, [value // times for value in values]
+
+
+def point_to_point(item, bench):
+    """Half of the way there and back between two neighbours. A rank that is left over only keeps step."""
+    if bench.world_size < 2:
+        raise BadItem("point_to_point needs two ranks, there is one")
+    placement, peer = _placement(item), bench.rank ^ 1
+    bench.check_neighbours(2, placement)
+    tensor, calls = bench.torch.zeros(max(item["bytes"] // 4, 1)), [bench.distributed.send, bench.distributed.recv]
+    there, back = calls if bench.rank < peer else reversed(calls)
+
+    def round_trip():
+        if peer < bench.world_size:
+            there(tensor, peer)
+            back(tensor, peer)
+
+    start = functools.partial(types.SimpleNamespace, wait=round_trip)
+    times = _times(start, bench)
+    (values,) = bench.repeat(lambda _: _waited(start, times))
+    if peer < bench.world_size:
+        yield {"kind": "point_to_point", "subject": "send_recv", "bytes": item["bytes"], "placement": placement}, [
+            value // (2 * times) for value in values]
 
 
 def overlap(item, bench):
@@ -237,8 +287,8 @@ def process(item, bench):
     yield {"kind": "process_bytes", "subject": "process"}, [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]
 
 
-KINDS = {"operator": operator, "optimizer": optimizer, "collective": collective, "overlap": overlap,
-         "process": process}
+KINDS = {"operator": operator, "optimizer": optimizer, "collective": collective, "point_to_point": point_to_point,
+         "overlap": overlap, "process": process}
 
 
 def answer(items, bench, out):
