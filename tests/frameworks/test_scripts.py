@@ -57,7 +57,9 @@ class Scripts(FrameworkTest):
             self.assertEqual([step["step"] for step in steps], list(range(20)))
             self.assertEqual({(step["count"], step["microbatches"]) for step in steps}, {(32, 4)})
             facts = watched.job.facts(rank)
-            self.assertEqual((facts["stages"], facts["stage"], facts["batch_size"]), (2, rank, 8))
+            schedule = {"gpipe": "ScheduleGPipe", "1f1b": "Schedule1F1B", "interleaved": "ScheduleInterleaved1F1B"}[kind]
+            told = (facts["schedule"], facts["stages"], facts["stage"], facts.get("virtual_stages"), facts["batch_size"], facts["accumulation"])
+            self.assertEqual(told, (schedule, 2, rank, 2 if kind == "interleaved" else None, 8, 4))
 
     @long
     def test_pipelining_interleaved(self):

@@ -255,7 +255,7 @@ Json read_link(Fields& f) {
 
 RankFrame read_facts(Fields& f) {
   Json facts = Json::object();
-  for (const char* name : {"framework", "torch", "device", "device_name", "dtype", "sharding"}) {
+  for (const char* name : {"framework", "torch", "device", "device_name", "dtype", "sharding", "schedule"}) {
     if (f.has(name)) facts[name] = f.text(name, kMaxFactBytes);
   }
   for (const char* name :

@@ -116,7 +116,7 @@ TEST_CASE("facts are passed on as far as they are known, and as they must be") {
       nlohmann::json::parse(
           R"({"framework":"ddp","parameters":124000000,"compiled":false,"shapes":[{"kind":"linear","m":1,"n":2,"k":3,"count":4}]})"));
   const std::string links =
-      R"({"reduced_microbatches":4,"tensor_parallel":2,"context_parallel":1,"expert_parallel":2,"active_parameters":7,"stages":4,"stage":3,"virtual_stages":2,"sharding":"torch-fsdp2","links":[{"from":"10.0.0.1","to":"10.0.0.2","bytes":5,"busy_ns":6}]})";
+      R"({"reduced_microbatches":4,"tensor_parallel":2,"context_parallel":1,"expert_parallel":2,"active_parameters":7,"stages":4,"stage":3,"virtual_stages":2,"sharding":"torch-fsdp2","schedule":"Schedule1F1B","links":[{"from":"10.0.0.1","to":"10.0.0.2","bytes":5,"busy_ns":6}]})";
   CHECK(nlohmann::json::parse(parsed<wire::Facts>(R"({"type":"facts",)" + links.substr(1)).facts_json()) ==
         nlohmann::json::parse(links));
   CHECK(refused(R"({"type":"facts","links":[{"from":"a","to":"b","bytes":-1,"busy_ns":6}]})").find("'bytes'") !=

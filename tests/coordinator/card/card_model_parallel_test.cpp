@@ -142,6 +142,18 @@ TEST_CASE("what exposes communication depends on how the model is split") {
   CHECK(says(advice(pipeline), ", --num-layers-per-virtual-pipeline-stage"));
   const auto interleaved = [](api::RankFacts& facts) { facts.stages = facts.virtual_stages = 2; };
   CHECK(says(advice(interleaved), "a smaller --num-layers-per-virtual-pipeline-stage"));
+  // PyTorch's own, around whatever its stages are wrapped in.
+  const auto scheduled = [](api::RankFacts& facts) {
+    facts.framework = "ddp";
+    facts.stages = 2;
+    facts.schedule = "ScheduleGPipe";
+  };
+  CHECK(says(advice(scheduled), "n_microbatches of ScheduleGPipe), ScheduleInterleaved1F1B"));
+  const auto rounds = [&](api::RankFacts& facts) {
+    scheduled(facts);
+    facts.virtual_stages = 2;
+  };
+  CHECK_FALSE(says(advice(rounds), "ScheduleInterleaved1F1B"));
 }
 
 TEST_CASE("a pipeline keeps its microbatches") {

@@ -1,4 +1,4 @@
-"""torch.distributed.pipelining: which stage of a pipeline this rank has, and the microbatches that its schedule cuts a step into.
+"""torch.distributed.pipelining: which schedule runs, which stages of a pipeline this rank has, and the microbatches of a step.
 
 Steps end with the optimizer's, and each stage calls the backward pass itself. So all but the plan is seen without this. A rank
 with several stages calls it for each of them, and ranks between the ends take no batch.
@@ -52,10 +52,12 @@ def _watched(plain):
 
 def _tell(schedule, arguments, target):
     """Only the first stage has the batch, and only the last one what it is compared with."""
-    first = getattr(schedule, "_stage", None) or schedule._stages[0]
+    stages = getattr(schedule, "_stages", None) or [schedule._stage]
     tensors = [value for value in (*arguments, target) if hasattr(value, "shape") and len(value.shape) > 0]
     samples = tensors[0].shape[0] if tensors else None
-    place = {"stages": first.group_size, "stage": first.group_rank}
+    place = {"schedule": type(schedule).__name__, "stages": stages[0].group_size, "stage": stages[0].group_rank}
+    if len(stages) > 1:
+        place["virtual_stages"] = len(stages)
     if samples:
         place["batch_size"] = -(-samples // schedule._n_microbatches)
     facts.by_framework.update(place)

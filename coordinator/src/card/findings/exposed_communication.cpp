@@ -114,9 +114,20 @@ Way way_of_torchtitan(const api::RankFacts& facts) {
       kHalf, "half of what is gathered and reduced"};
 }
 
+// Of PyTorch's own pipelines.
+Way way_of_schedule(const api::RankFacts& facts) {
+  const bool interleaved = facts.virtual_stages > 1;
+  return {"more microbatches a step (n_microbatches of " + facts.schedule + "), " +
+              (interleaved ? "" : "ScheduleInterleaved1F1B over several stages on each rank, ") + "or fewer stages",
+          kHalf, "half of the pipeline's waiting"};
+}
+
 Way way_out(const JobLook& job) {
   if (const auto way = way_out_of(job.evidence.communication)) return *way;
   const std::string& framework = job.facts.framework;
+  if (framework == "megatron") return way_of_megatron(job.facts);
+  if (framework == "torchtitan") return way_of_torchtitan(job.facts);
+  if (!job.facts.schedule.empty()) return way_of_schedule(job.facts);
   if (framework == "fsdp" || framework == "fsdp2") {
     return {
         "FullyShardedDataParallel(backward_prefetch=BackwardPrefetch.BACKWARD_PRE, forward_prefetch=True, "
@@ -131,8 +142,6 @@ Way way_out(const JobLook& job) {
         "\"bfp16\"",
         kHalf, "half of it by half the bytes"};
   }
-  if (framework == "megatron") return way_of_megatron(job.facts);
-  if (framework == "torchtitan") return way_of_torchtitan(job.facts);
   if (job.microbatches >= 2) {
     return {"reduce gradients once a step: model.no_sync() for all but the last of the " +
                 format_number(job.microbatches, 0) + " microbatches (accelerate: with accelerator.accumulate(model))",

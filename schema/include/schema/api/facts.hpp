@@ -52,6 +52,7 @@ struct RankFacts {
   std::string device_name;
   std::string dtype;
   std::string sharding;
+  std::string schedule;
   bool compiled = false;
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;
@@ -81,6 +82,8 @@ struct RankFacts {
     visit("dtype", &RankFacts::dtype, Presence::kIfAny, "Of the computation.");
     visit("sharding", &RankFacts::sharding, Presence::kIfAny,
           "How Megatron-LM shards weights: \"megatron-fsdp\" or \"torch-fsdp2\".");
+    visit("schedule", &RankFacts::schedule, Presence::kIfAny,
+          "The class of PyTorch's own pipeline: \"Schedule1F1B\", ...");
     visit("compiled", &RankFacts::compiled, Presence::kIfAny, "");
     visit("parameters", &RankFacts::parameters, Presence::kIfAny,
           "Of the whole model; of this rank's part under tensor or pipeline parallelism.");
