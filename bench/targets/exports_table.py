@@ -18,7 +18,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / name) for name in ("frameworks", "targets")]
-PACKAGES = {"deepspeed": "deepspeed", "transformers": "transformers", "accelerate": "accelerate", "lightning": "lightning", "torchtitan": "torchtitan"}
+PACKAGES = {"deepspeed": "deepspeed", "transformers": "transformers", "accelerate": "accelerate", "lightning": "lightning", "torchtitan": "torchtitan",
+            "pipelining": "torch"}
 
 
 def knobs_of(plan):
@@ -100,7 +101,7 @@ def judge(script, folder):
     if folder:
         return f"{pathlib.Path(folder).name} {revision(folder)}".strip()
     look = f"import importlib.metadata as m; print(m.version({PACKAGES[name]!r}))"
-    return f"{name} {subprocess.run([PYTHON, '-c', look], capture_output=True, text=True, check=True).stdout.strip()}"
+    return f"{PACKAGES[name]} {subprocess.run([PYTHON, '-c', look], capture_output=True, text=True, check=True).stdout.strip()}"
 
 
 def recording(record):

@@ -1,7 +1,7 @@
 """Random plans that the product exports, in the hands of the frameworks' own checks: Megatron-LM's parser, validate_args and
 TransformerConfig, from a folder Megatron-LM in TRIMTAB_SOURCES, DeepSpeed's configuration class, transformers' own parser with
 TrainingArguments, accelerate's launcher and plugins, Lightning's Trainer and strategies, and torchtitan's with its dimensions and schedules: 0.3, and from a folder torchtitan-0.2.2 in TRIMTAB_SOURCES what read TOML.
-Galvatron's reader of strategies is that of a folder Galvatron in TRIMTAB_SOURCES."""
+PyTorch's own stages and schedules take what is written for them. Galvatron's reader of strategies is that of a folder Galvatron in TRIMTAB_SOURCES."""
 import collections
 import json
 import os
@@ -35,6 +35,11 @@ def world_of(plan):
     return max(device for stage in plan["stages"] for device in stage["devices"]) + 1
 
 
+def layers_of_stages(shape, stages):
+    return [sum(begin <= shape.layer_range(layer)[0] < end for layer in range(shape.layers))
+            for begin, end in (stage["segments"][0]["operators"] for stage in stages)]
+
+
 def has_torchtitan():
     looked = subprocess.run([PYTHON, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torchtitan') is None)"], check=False)
     return looked.returncode == 0
@@ -45,8 +50,7 @@ def read_by_torchtitan(shape, plan, policy):
     first, stages = plan["stages"][0]["segments"][0], plan["stages"]
     groups = len({tuple(stage["devices"]) for stage in stages})
     shards = (first["sharded_degree"] or first["dp"]) if first["sharded"] != "none" else 1
-    counts = [sum(begin <= shape.layer_range(layer)[0] < end for layer in range(shape.layers))
-              for begin, end in (stage["segments"][0]["operators"] for stage in stages)]
+    counts = layers_of_stages(shape, stages)
     schedule = {"1f1b": "Schedule1F1B", "gpipe": "ScheduleGPipe", "interleaved": "ScheduleInterleaved1F1B"}[plan["schedule"]["kind"]]
     expected = {"dims": [first["dp"] // shards, shards, first["cp"], first["tp"], groups], "batch": plan["global_batch"],
                 "microbatch": plan["microbatch"] // first["dp"], "policy": policy, "sharded": first["sharded"], "layers": counts,
@@ -182,6 +186,30 @@ class Exports(ProgramTest):
         objections = self.check("lightning_validates.py", [*cases, *worse], DS_ACCELERATOR="cpu")
         self.assert_accepted(cases, objections[:len(cases)])
         self.assertNotIn("", objections[len(cases):])
+
+    def test_pipelining(self):
+        cases = []
+        for shape, plan, written in self.exported("pipelining"):
+            stages, dp = plan["stages"], plan["stages"][0]["segments"][0]["dp"]
+            groups = world_of(plan) // dp
+            kind = {"1f1b": "Schedule1F1B", "gpipe": "ScheduleGPipe", "interleaved": "ScheduleInterleaved1F1B"}[plan["schedule"]["kind"]]
+            cases.append({"file": json.loads(written["file_text"]),
+                          "expected": {"schedules": [kind], "replicas": dp, "layers": layers_of_stages(shape, stages),
+                                       "stages": [list(range(rank, len(stages), groups)) for rank in range(groups)],
+                                       "samples": [plan["microbatch"] // dp] * (plan["global_batch"] // plan["microbatch"])}})
+        self.assertEqual({case["file"]["schedule"] for case in cases}, {"GPipe", "1F1B", "Interleaved1F1B"})
+        worse = [{**cases[0], "file": {**cases[0]["file"], "schedule": "2F2B"}}]
+        for kind in ("1F1B", "Interleaved1F1B"):
+            case = next(case for case in cases if case["file"]["schedule"] == kind and case["file"]["group_size"] > 1)
+            ranks = case["file"]["group_size"]
+            many = 1 if kind == "1F1B" else 2 * ranks + 1
+            worse += [{**case, "file": {**case["file"], "n_microbatches": many, "batch_size": many}},
+                      {**case, "file": {**case["file"], "split_layers": [], "world_size": 2 * ranks, "group_size": 2 * ranks}}]
+        objections = self.check("pipelining_validates.py", [*cases, *worse])
+        self.assert_accepted(cases, objections[:len(cases)])
+        for objection, words in zip(objections[len(cases):], ("Unknown schedule name", "microbatches", "larger than number of stages",
+                                                              "multiple of the number of rounds", "larger than number of stages"), strict=True):
+            self.assertIn(words, objection)
 
     def check_torchtitan(self, target, *folder):
         cases = []

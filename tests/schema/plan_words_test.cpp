@@ -66,6 +66,19 @@ TEST_CASE("a plan is told in the words of PyTorch's scripts") {
         "sharding_strategy=FULL_SHARD");
 }
 
+TEST_CASE("a pipeline is told in the words of PyTorch's schedules") {
+  Plan plan = replicas(2, 8);
+  CHECK(plan_words(plan, gpt(), "pipelining") == "schedule=1F1B, n_microbatches=4, group_size=1, checkpointing off");
+  plan.schedule.kind = ScheduleKind::kGPipe;
+  plan.stages.assign(2, plan.stages[0]);
+  plan.stages[0].segments[0].operators = {0, 7};
+  plan.stages[0].segments[0].recompute = {{3, 5}};
+  plan.stages[1].segments[0].operators = {7, 10};
+  plan.stages[1].devices = {2, 3};
+  CHECK(plan_words(plan, gpt(), "pipelining") ==
+        "schedule=GPipe, n_microbatches=4, group_size=2, split_layers=3, checkpointing of 1 of 4 layers (1)");
+}
+
 TEST_CASE("a plan is told in flags of Megatron-LM and torchtitan and in DeepSpeed's keys, and else not at all") {
   const Plan plan = replicas(2, 16);
   CHECK(plan_words(plan, gpt(), "megatron") ==

@@ -264,7 +264,22 @@ def torchtitan_toml(random, shape):
     return _torchtitan(random, shape, toml=True)
 
 
+def pipelining(random, shape):
+    groups, dp = random.choice([1, 2, 2, 3, 4]), _power(random, 4)
+    rounds = random.choice([1, 2]) if groups > 1 and 2 * groups <= shape.layers else 1
+    kind = "interleaved" if rounds > 1 else random.choice(["1f1b", "gpipe"])
+    microbatch, batch = _batch(random, dp)
+    if kind != "gpipe":
+        batch = microbatch * groups * random.randint(1, 4)
+    recompute = {i for layer in range(shape.layers) if random.random() < 0.5 for i in range(*shape.layer_range(layer))}
+    out = []
+    for number, (begin, end) in enumerate(_stage_ranges(shape, _cut_layers(random, shape.layers, groups * rounds, 1))):
+        segment = {"operators": [begin, end], "dp": dp, "recompute": _inside(recompute, begin, end)}
+        out.append({"devices": list(range(number % groups * dp, (number % groups + 1) * dp)), "segments": [segment]})
+    return _plan(batch, microbatch, out, kind)
+
+
 GENERATORS = {"megatron": megatron, "galvatron": galvatron, "deepspeed": deepspeed, "ddp": ddp, "fsdp": fsdp,
               "torchtitan": torchtitan, "torchtitan-0.2": torchtitan_toml, "transformers": transformers,
-              "transformers-deepspeed": transformers_deepspeed, "fsdp2": fsdp2, "accelerate": accelerate,
+              "transformers-deepspeed": transformers_deepspeed, "fsdp2": fsdp2, "pipelining": pipelining, "accelerate": accelerate,
               "accelerate-deepspeed": accelerate_deepspeed, "lightning": lightning, "lightning-deepspeed": lightning_deepspeed}

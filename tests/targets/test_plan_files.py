@@ -1,9 +1,15 @@
 """Configurations as people keep them: each is read as its framework does, or refused by the member that a plan cannot say."""
 import copy
 import json
+import pathlib
+import sys
 import unittest
+import unittest.mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
 
 import meaning
+import trimtab.pipelining as trimtab_pipelining
 from program import ProgramTest, run
 
 SHAPE = meaning.Shape(4)
@@ -327,6 +333,46 @@ class Parallel(PlanFiles):
                                ("bucket_cap_mb: trimtab.parallel knows no such member of fsdp", {"bucket_cap_mb": 25})):
             with self.subTest(wanted=wanted):
                 self.refuse(wanted, {**PARALLEL, **change})
+
+
+PIPELINING = {"schema": "trimtab.pipelining/1", "schedule": "Interleaved1F1B", "n_microbatches": 4, "world_size": 4, "group_size": 2,
+              "global_batch": 64, "batch_size": 32, "layers": 4, "split_layers": [1, 2, 3], "checkpoint_layers": [3]}
+
+
+class Pipelining(PlanFiles):
+    def test_what_trimtab_pipelining_reads(self):
+        plan, _ = self.plan(PIPELINING, ranks=None)
+        self.assertEqual([stage["devices"] for stage in plan["stages"]], [[0, 1], [2, 3], [0, 1], [2, 3]])
+        self.assertEqual((plan["schedule"]["kind"], plan["global_batch"], plan["microbatch"]), ("interleaved", 64, 16))
+        self.assertEqual([stage["segments"][0].get("recompute", []) for stage in plan["stages"]], [[], [], [], [[7, 9]]])
+
+    def test_what_runs_without_a_plan_is_read_as_one(self):
+        """A script without a plan saves what its lines have made."""
+        with unittest.mock.patch.dict("os.environ", WORLD_SIZE="2"):
+            run = trimtab_pipelining.load(layers=4, n_microbatches=8, batch_size=64, schedule="Interleaved1F1B", stages_per_rank=2)
+        run.save(self.folder / "saved.json")
+        plan, _ = self.plan((self.folder / "saved.json").read_text(encoding="utf-8"), ranks=None)
+        self.assertEqual([stage["segments"][0]["operators"] for stage in plan["stages"]], [[0, 3], [3, 5], [5, 7], [7, 10]])
+        self.assertEqual((plan["schedule"]["kind"], plan["global_batch"], plan["microbatch"]), ("interleaved", 64, 8))
+
+    def test_what_is_refused(self):
+        for wanted, change in (("schema: expected trimtab.pipelining/1", {"schema": "trimtab.pipelining/2"}),
+                               ("schedule: a plan has GPipe, 1F1B, Interleaved1F1B alone, found \"ZBVZeroBubble\"", {"schedule": "ZBVZeroBubble"}),
+                               ("schedule: 1F1B has one stage on each rank, found 4 stages on 2 ranks", {"schedule": "1F1B"}),
+                               ("n_microbatches: must divide batch_size 32, found 5", {"n_microbatches": 5}),
+                               ("n_microbatches: expected a positive integer, found nothing", {"n_microbatches": None}),
+                               ("group_size: must divide world_size 4, found 3", {"group_size": 3}),
+                               ("global_batch: must be batch_size x world_size / group_size, 32 x 2, found 32", {"global_batch": 32}),
+                               ("split_layers: must rise from 1 on, found 2", {"split_layers": [2, 2, 3]}),
+                               ("split_layers: needs as many stages on each of the 2 ranks of a pipeline, found 3", {"split_layers": [1, 2]}),
+                               ("split_layers: expected numbers of layers, 0 to 3", {"split_layers": [1, 2, 4]}),
+                               ("layers: is 5, but the model has 4", {"layers": 5}),
+                               ("loss_fn: trimtab.pipelining knows no such member", {"loss_fn": "mse"}),
+                               ("does not run the plan that this says: schedule.kind: \"interleaved\" needs devices with several stages",
+                                {"split_layers": [2]}),
+                               ("rounds of its 2 ranks, so it needs a multiple of these, found 1", {"n_microbatches": 1})):
+            with self.subTest(wanted=wanted):
+                self.refuse(wanted, {**PIPELINING, **change}, "--from", "pipelining", ranks=None)
 
 
 class Formats(PlanFiles):

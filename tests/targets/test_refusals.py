@@ -119,7 +119,7 @@ SEQUENCES = {"schedule.kind interleaved", "target_knobs.sequence_parallel"}
 OFFLOADED, BUCKETS, SHARDS = {"switches.offload_optimizer"}, {"target_knobs.bucket_bytes"}, {"segments.sharded_degree"}
 HONOURED = {"megatron": SPLITS | BUCKETS | SEQUENCES, "galvatron": SPLITS | {"schedule.kind", "segments.tp_consecutive"},
             "torchtitan": SPLITS | SHARDS | SEQUENCES | {"schedule.kind"}, "torchtitan-0.2": SPLITS | SHARDS | SEQUENCES | {"schedule.kind"}, "ddp": BUCKETS, "transformers": BUCKETS, "lightning": BUCKETS | SHARDS,
-            "fsdp": SHARDS, "fsdp2": SHARDS, "accelerate": SHARDS, "accelerate-deepspeed": OFFLOADED,
+            "pipelining": {"stages", "schedule.kind", "schedule.kind interleaved"}, "fsdp": SHARDS, "fsdp2": SHARDS, "accelerate": SHARDS, "accelerate-deepspeed": OFFLOADED,
             **dict.fromkeys(("deepspeed", "transformers-deepspeed", "lightning-deepspeed"), OFFLOADED | BUCKETS)}
 
 
@@ -189,7 +189,7 @@ class Refusals(ProgramTest):
         for target, level in (("ddp", "gradients"), ("ddp", "parameters"), ("fsdp", "optimizer"),
                               ("galvatron", "optimizer"), ("torchtitan", "optimizer"), ("torchtitan-0.2", "optimizer"),
                               ("transformers", "optimizer"), ("fsdp2", "optimizer"), ("accelerate", "optimizer"),
-                              ("lightning", "optimizer")):
+                              ("lightning", "optimizer"), ("pipelining", "gradients")):
             plan = copy.deepcopy(BASE)
             segment(plan)["sharded"] = level
             with self.subTest(target=target, level=level):
@@ -205,7 +205,7 @@ class Refusals(ProgramTest):
         self.refuse(plan, "megatron", "recompute")
 
     def test_cuts_inside_a_layer(self):
-        for target in ("megatron", "galvatron"):
+        for target in ("megatron", "galvatron", "pipelining"):
             plan = copy.deepcopy(BASE)
             split_in_two(plan)
             for stage, bounds in zip(plan["stages"], ([0, 4], [4, SHAPE.operators])):
@@ -240,7 +240,8 @@ class Refusals(ProgramTest):
         """Its trainer, its dimensions and PyTorch's schedules end with these."""
         pipeline = copy.deepcopy(BASE)
         split_in_two(pipeline)
-        self.refuse({**pipeline, "global_batch": 2}, "torchtitan", "1F1B needs as many microbatches as stages, 2, found 1")
+        for target in ("torchtitan", "pipelining"):
+            self.refuse({**pipeline, "global_batch": 2}, target, "1F1B needs as many microbatches as stages, 2, found 1")
         self.refuse(pipeline, "torchtitan-0.2", "neither tensor parallelism nor pipelines with DDP")
         context = copy.deepcopy(BASE)
         segment(context).update(dp=1, cp=2)

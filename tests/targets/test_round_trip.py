@@ -9,6 +9,7 @@ import galvatron_reader
 import lightning_reader
 import megatron_reader
 import meaning
+import pipelining_reader
 import random_plans
 import torch_reader
 import torchtitan_reader
@@ -25,6 +26,7 @@ READERS = {
     "fsdp": lambda answer, world, shape: torch_reader.read(answer["file_text"], world, shape),
     "torchtitan": lambda answer, world, shape: torchtitan_reader.read(answer["arguments"], world, shape),
     "fsdp2": lambda answer, world, shape: torch_reader.read(answer["file_text"], world, shape),
+    "pipelining": lambda answer, world, shape: pipelining_reader.read(answer["file_text"], world, shape),
     "accelerate": lambda answer, world, shape: accelerate_reader.read(answer, world, shape),
     "accelerate-deepspeed": lambda answer, world, shape: accelerate_reader.read(answer, world, shape),
     "lightning": lambda answer, world, shape: lightning_reader.read(answer["arguments"], world, shape),
@@ -34,7 +36,7 @@ READERS = {
     "torchtitan-0.2": lambda answer, world, shape: torchtitan_reader.read(answer["arguments"], world, shape),
 }
 IMPORTED = ("megatron", "deepspeed", "galvatron", "torchtitan", "torchtitan-0.2", "transformers", "transformers-deepspeed",
-            "accelerate", "accelerate-deepspeed", "lightning", "lightning-deepspeed", "ddp", "fsdp", "fsdp2")
+            "accelerate", "accelerate-deepspeed", "lightning", "lightning-deepspeed", "ddp", "fsdp", "fsdp2", "pipelining")
 
 
 def random_shape(generator):
@@ -87,6 +89,9 @@ class RoundTrip(ProgramTest):
     def test_fsdp(self):
         self.check("fsdp")
         self.check("fsdp2")
+
+    def test_pipelining(self):
+        self.check("pipelining")
 
     def test_torchtitan(self):
         self.check("torchtitan")

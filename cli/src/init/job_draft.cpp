@@ -75,6 +75,9 @@ Recognised recognise(const CommandReading& reading, const CommandFacts& facts) {
     return {"deepspeed", "DeepSpeed's launcher, option or initialize()",
             value_of(options, {"--deepspeed-config"}).has_value()};
   }
+  if (has(text, "trimtab.pipelining") || has(text, "torch.distributed.pipelining")) {
+    return {"pipelining", "torch.distributed.pipelining in the script", has(text, "trimtab.pipelining"), false};
+  }
   const bool integrated = has(text, "trimtab.parallel");
   const auto found = [&](const char* target, const std::string& what) {
     return Recognised{target, integrated ? "trimtab.parallel in the script" : what + " in the script", integrated,
@@ -83,7 +86,8 @@ Recognised recognise(const CommandReading& reading, const CommandFacts& facts) {
   if (has(text, "fully_shard") || has(text, "kind=\"fsdp2\"")) return found("fsdp2", "fully_shard");
   if (has(text, "FullyShardedDataParallel") || has(text, "kind=\"fsdp\"")) return found("fsdp", "FSDP");
   if (integrated || has(text, "DistributedDataParallel")) return found("ddp", "DDP");
-  return {"", "neither the command nor its script names Megatron-LM, DeepSpeed, FSDP or DDP", false};
+  return {"", "neither the command nor its script names Megatron-LM, DeepSpeed, FSDP, DDP or a pipeline of PyTorch's",
+          false};
 }
 
 bool is_framework(const std::string& target) {
@@ -457,7 +461,9 @@ void add_remarks(const CommandReading& reading, const Recognised& recognised, co
   }
   if (draft.tunes && !draft.plans) return;
   if (!recognised.target.empty() && !recognised.integrated) {
-    draft.remarks.push_back("the script takes no plan yet: docs/targets.md, \"A DDP or FSDP job in five lines\"");
+    const bool pipelining = recognised.target == "pipelining";
+    draft.remarks.push_back(std::string("the script takes no plan yet: docs/targets.md, \"A ") +
+                            (pipelining ? "pipeline of PyTorch's in six lines\"" : "DDP or FSDP job in five lines\""));
   }
   if (!draft.plans) {
     draft.remarks.push_back(

@@ -24,7 +24,7 @@ class Configuration:
     samples_per_microbatch: int
     accumulation_steps: int
     layers: int
-    checkpoint_layers: tuple
+    checkpoint_layers: tuple = ()
     bucket_cap_mb: float = 0.0  # 0: PyTorch's own
     zero_redundancy_optimizer: bool = False
     sharding_strategy: str = ""
@@ -38,28 +38,32 @@ class Configuration:
         return self.samples_per_microbatch * self.accumulation_steps
 
 
-def parse(text, source):
-    """The Configuration that the text says; BadConfiguration names what is wrong with it."""
+def json_of(text, source):
+    """The document that the text is; BadConfiguration where it is no JSON."""
     try:
-        return of_document(json.loads(text), source)
+        return json.loads(text)
     except ValueError as error:
         raise BadConfiguration(f"{source}: is no JSON: {error}") from error
 
 
-def of_document(given, source):
-    """The Configuration that the document says, as json.loads() has it."""
-    if not isinstance(given, dict) or given.get("schema") != SCHEMA:
-        raise BadConfiguration(f"{source}: schema: needs {SCHEMA!r}: export it with trimtab plan export --to {'|'.join(KINDS)}")
-    given = {name: value for name, value in given.items() if name != "schema"}
-    known = {field.name for field in dataclasses.fields(Configuration)}
+def fields_of(kind, given, source, schema, targets):
+    """What the document says as the dataclass `kind`, lists as tuples; BadConfiguration names what is wrong with it."""
+    if not isinstance(given, dict) or given.get("schema") != schema:
+        raise BadConfiguration(f"{source}: schema: needs {schema!r}: export it with trimtab plan export --to {targets}")
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if name != "schema"}
+    known = {field.name for field in dataclasses.fields(kind)}
     unknown = sorted(set(given) - known)
     if unknown:
         raise BadConfiguration(f"{source}: {unknown[0]}: is not known to this release; a plan's knob must not be lost")
-    given["checkpoint_layers"] = tuple(given.get("checkpoint_layers", ()))
     try:
-        made = Configuration(**given)
+        return kind(**given)
     except TypeError as error:
         raise BadConfiguration(f"{source}: {error}") from error
+
+
+def of_document(given, source):
+    """The Configuration that the document says, as json.loads() has it."""
+    made = fields_of(Configuration, given, source, SCHEMA, "|".join(KINDS))
     if made.kind not in KINDS:
         raise BadConfiguration(f"{source}: kind: needs {', '.join(KINDS[:-1])} or {KINDS[-1]}, found {made.kind!r}")
     if made.samples_per_microbatch * made.accumulation_steps * made.world_size != made.global_batch:
@@ -69,11 +73,16 @@ def of_document(given, source):
     return made
 
 
-def read(path):
+def parse(text, source):
+    """The Configuration that the text says; BadConfiguration names what is wrong with it."""
+    return of_document(json_of(text, source), source)
+
+
+def read(path, parsed=parse):
     """The Configuration of the file at `path`."""
     try:
         with open(path, encoding="utf-8") as file:
-            return parse(file.read(), path)
+            return parsed(file.read(), path)
     except OSError as error:
         raise BadConfiguration(f"cannot read {path}: {error.strerror}") from error
 
@@ -87,7 +96,7 @@ def plain(kind, batch_size, accumulation_steps, world_size):
             raise BadConfiguration(f"{name}: needs a whole number from 1, found {value!r}")
     samples = batch_size or 0
     return Configuration(kind=kind, world_size=world_size, global_batch=samples * accumulation_steps * world_size,
-                         samples_per_microbatch=samples, accumulation_steps=accumulation_steps, layers=0, checkpoint_layers=())
+                         samples_per_microbatch=samples, accumulation_steps=accumulation_steps, layers=0)
 
 
 def samples_in(batch):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/check.hpp"
 #include "documents/toml_tree.hpp"
@@ -25,8 +26,8 @@ Result<Json> json_tree(const PlanFile& file) {
   return parse_json_text(file.text, file.source);
 }
 
-const std::array<Format, 8>& table() {
-  static const std::array<Format, 8> kTable{
+const std::array<Format, 9>& table() {
+  static const std::array<Format, 9> kTable{
       {{"galvatron", {"tp_sizes_enc"}, json_tree, read_galvatron_plan},
        // Before deepspeed, whose members it has, too.
        {"neox",
@@ -38,6 +39,7 @@ const std::array<Format, 8>& table() {
         json_tree,
         read_deepspeed_plan},
        {"parallel", {"samples_per_microbatch"}, json_tree, read_torch_plan},
+       {"pipelining", {"n_microbatches"}, json_tree, read_pipelining_plan},
        {"torchtitan", {"parallelism", "activation_checkpoint"}, torchtitan_tree, read_torchtitan_plan},
        {"transformers", {"per_device_train_batch_size"}, transformers_tree, read_transformers_plan},
        {"accelerate", {"distributed_type", "compute_environment"}, accelerate_tree, read_accelerate_plan},
@@ -55,6 +57,19 @@ bool has_marks(std::string_view name, const Json& object) {
 
 Error ranks_needed(const std::string& why) {
   return bad_input("--ranks: needed, since " + why);
+}
+
+Result<std::int32_t> ranks_of_own_file(PlanMembers& members, const PlanFile& file, const ModelLayers& parts) {
+  const auto differs = [&](const char* path, std::int32_t here, const char* whose, std::int64_t there) {
+    return members.refusal(path, "is " + std::to_string(here) + ", but the " + whose + std::to_string(there));
+  };
+  TRIMTAB_TRY(const std::int32_t layers, members.needed_count("layers"));
+  if (std::cmp_not_equal(layers, parts.layers.size())) {
+    return differs("layers", layers, "model has ", std::ssize(parts.layers));
+  }
+  TRIMTAB_TRY(const std::int32_t ranks, members.needed_count("world_size"));
+  if (file.ranks && *file.ranks != ranks) return differs("world_size", ranks, "ranks are ", *file.ranks);
+  return ranks;
 }
 
 std::vector<std::string_view> plan_formats() {

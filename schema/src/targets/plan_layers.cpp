@@ -104,6 +104,14 @@ bool PlanLayers::kept(const Range& range) const {
                       [](const OperatorSetting& one) { return one.recompute; });
 }
 
+std::vector<std::int32_t> PlanLayers::recomputed_layers() const {
+  std::vector<std::int32_t> numbers;
+  for (std::size_t i = 0; i < parts.layers.size(); ++i) {
+    if (recomputed(parts.layers[i])) numbers.push_back(static_cast<std::int32_t>(i));
+  }
+  return numbers;
+}
+
 std::vector<std::int32_t> PlanLayers::layers_by_stage() const {
   std::vector<std::int32_t> counts(plan->stages.size(), 0);
   for (const Range& layer : parts.layers) ++counts[first_of(layer).stage];

@@ -34,6 +34,7 @@ struct PlanLayers {
   [[nodiscard]] const OperatorSetting& first_of(const Range& layer) const { return operators[layer.begin]; }
   [[nodiscard]] bool recomputed(const Range& range) const;  // all of it, and it is not empty
   [[nodiscard]] bool kept(const Range& range) const;        // none of it is recomputed
+  [[nodiscard]] std::vector<std::int32_t> recomputed_layers() const;
   // Layers that begin in each stage.
   [[nodiscard]] std::vector<std::int32_t> layers_by_stage() const;
 };
@@ -99,6 +100,7 @@ struct TargetEntry {
 [[nodiscard]] TargetEntry ddp_target();
 [[nodiscard]] TargetEntry fsdp_target();
 [[nodiscard]] TargetEntry fsdp2_target();
+[[nodiscard]] TargetEntry pipelining_target();
 [[nodiscard]] TargetEntry torchtitan_target();
 [[nodiscard]] TargetEntry torchtitan_toml_target();
 [[nodiscard]] TargetEntry accelerate_target();

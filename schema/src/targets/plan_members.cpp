@@ -1,5 +1,6 @@
 #include "targets/plan_members.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace trimtab {
@@ -51,6 +52,21 @@ Result<std::optional<std::int32_t>> PlanMembers::count(std::string_view path) {
   if (!value) return std::optional<std::int32_t>{};
   if (*value > 0 && *value <= kMostCount) return std::optional(static_cast<std::int32_t>(*value));
   return refusal(path, "expected 1 to " + std::to_string(kMostCount) + ", found " + std::to_string(*value));
+}
+
+Result<std::int32_t> PlanMembers::needed_count(std::string_view path) {
+  TRIMTAB_TRY(const std::optional<std::int32_t> value, count(path));
+  if (!value) return refusal(path, "expected a positive integer, found nothing");
+  return *value;
+}
+
+Result<std::vector<std::int32_t>> PlanMembers::layer_numbers(std::string_view path, std::int32_t layers) {
+  const Json* const list = find(path);
+  if (list == nullptr) return std::vector<std::int32_t>{};
+  const auto is_layer = [&](const Json& one) { return one.is_number_integer() && one >= 0 && one < layers; };
+  if (list->is_array() && std::ranges::all_of(*list, is_layer)) return list->get<std::vector<std::int32_t>>();
+  return refusal(
+      path, "expected numbers of layers, 0 to " + std::to_string(layers - 1) + ", found " + quoted_text(dump(*list)));
 }
 
 Result<bool> PlanMembers::flag(std::string_view path, bool fallback) {

@@ -36,6 +36,9 @@ class PlanMembers {
   [[nodiscard]] Result<std::optional<std::int64_t>> integer(std::string_view path);
   // 1 to 2^30.
   [[nodiscard]] Result<std::optional<std::int32_t>> count(std::string_view path);
+  [[nodiscard]] Result<std::int32_t> needed_count(std::string_view path);  // fails where it is missing, too
+  // A list of numbers from 0 to below `layers`; empty where it is missing.
+  [[nodiscard]] Result<std::vector<std::int32_t>> layer_numbers(std::string_view path, std::int32_t layers);
   [[nodiscard]] Result<bool> flag(std::string_view path, bool fallback);
   [[nodiscard]] Result<std::string> text(std::string_view path, std::string_view fallback);
 

@@ -3,6 +3,7 @@
 // What plan_file.cpp's table holds for each format. Pure.
 
 #include "schema/plan_import.hpp"
+#include "schema/target.hpp"
 #include "targets/plan_members.hpp"
 
 namespace trimtab {
@@ -10,11 +11,19 @@ namespace trimtab {
 // "--ranks: needed ..."
 [[nodiscard]] Error ranks_needed(const std::string& why);
 
+// world_size of a file that our client reads, and its layers, against what is known of both.
+inline constexpr const char* kCheckpointedLayers = "checkpoint_layers";
+[[nodiscard]] Result<std::int32_t> ranks_of_own_file(PlanMembers& members, const PlanFile& file,
+                                                     const ModelLayers& parts);
+
 [[nodiscard]] Result<Plan> read_deepspeed_plan(PlanMembers& members, const PlanFile& file, const Model& model);
 [[nodiscard]] Result<Plan> read_galvatron_plan(PlanMembers& members, const PlanFile& file, const Model& model);
 
 // What trimtab.parallel reads: ddp.json, fsdp.json, fsdp2.json.
 [[nodiscard]] Result<Plan> read_torch_plan(PlanMembers& members, const PlanFile& file, const Model& model);
+
+// What trimtab.pipelining reads: pipelining.json.
+[[nodiscard]] Result<Plan> read_pipelining_plan(PlanMembers& members, const PlanFile& file, const Model& model);
 
 // Its TOML or JSON, with the overrides of the options put in.
 [[nodiscard]] Result<Json> torchtitan_tree(const PlanFile& file);

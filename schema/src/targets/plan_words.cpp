@@ -63,6 +63,16 @@ std::string torch_words(const Json& file, const Plan& plan, std::string_view tar
   return text;
 }
 
+// The same of trimtab.pipelining.
+std::string pipelining_words(const Json& file) {
+  std::string text = "schedule=" + file.at("schedule").get<std::string>();
+  for (const char* const name : {"n_microbatches", "group_size"}) add(text, name + ("=" + dump(file.at(name))));
+  const auto splits = file.at("split_layers").get<std::vector<std::int64_t>>();
+  if (!splits.empty()) add(text, "split_layers=" + numbers_text(splits));
+  add(text, checkpointing(file));
+  return text;
+}
+
 // "zero_optimization.stage=1".
 void add_keys(const OrderedJson& object, const std::string& path, std::string& text) {
   for (const auto& [name, value] : object.items()) {
@@ -95,6 +105,7 @@ std::string plan_words(const Plan& plan, const Model& model, std::string_view ta
   const auto exported = export_plan(plan, model, target);
   if (!exported.ok()) return "";
   if (target.starts_with("accelerate")) return environment_words(*exported);
+  if (target == "pipelining") return pipelining_words(Json::parse(exported->file_text));
   if (exported->file_text.empty()) return joined(exported->arguments, " ");
   return torch ? torch_words(Json::parse(exported->file_text), plan, target) : keys_text(exported->file_text);
 }

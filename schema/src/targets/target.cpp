@@ -8,21 +8,14 @@ namespace trimtab {
 namespace {
 
 const std::vector<TargetEntry>& table() {
-  static const std::vector<TargetEntry> kTable{trainer_target(),
-                                               megatron_target(),
-                                               deepspeed_target(),
-                                               galvatron_target(),
-                                               ddp_target(),
-                                               fsdp_target(),
-                                               fsdp2_target(),
-                                               torchtitan_target(),
-                                               torchtitan_toml_target(),
-                                               transformers_target(),
-                                               transformers_deepspeed_target(),
-                                               accelerate_target(),
-                                               accelerate_deepspeed_target(),
-                                               lightning_target(),
-                                               lightning_deepspeed_target()};
+  static const std::vector<TargetEntry> kTable{trainer_target(),      megatron_target(),
+                                               deepspeed_target(),    galvatron_target(),
+                                               ddp_target(),          fsdp_target(),
+                                               fsdp2_target(),        pipelining_target(),
+                                               torchtitan_target(),   torchtitan_toml_target(),
+                                               transformers_target(), transformers_deepspeed_target(),
+                                               accelerate_target(),   accelerate_deepspeed_target(),
+                                               lightning_target(),    lightning_deepspeed_target()};
   return kTable;
 }
 

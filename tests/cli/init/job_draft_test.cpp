@@ -143,6 +143,18 @@ TEST_CASE(
   CHECK(job_of(own).delivery == Delivery::kRestart);
 }
 
+TEST_CASE("a script of trimtab.pipelining's is given plans, and hooks tell its steps") {
+  const JobDraft made =
+      draft("torchrun --nproc_per_node 2 train.py --checkpoint ck --steps 2000",
+            "run = trimtab.pipelining.load(layers=6, n_microbatches=8, batch_size=32)", "model:layers");
+  const Job job = job_of(made);
+  CHECK(job.target == "pipelining");
+  CHECK(job.mode == JobMode::kRecommend);
+  CHECK(job.environment.at("TRIMTAB_WATCH") == "1");
+  CHECK(job.environment.at("PYTHONPATH") == "/client/watch_hook:/client");
+  CHECK(job.train == rank_words({"python3", "-u", "train.py", "--checkpoint", "{checkpoint}", "--steps", "{steps}"}));
+}
+
 TEST_CASE("each target is recognised by the command or the script, and what takes no plan yet is observed as it is") {
   struct Case {
     std::string line;
@@ -153,6 +165,9 @@ TEST_CASE("each target is recognised by the command or the script, and what take
            {"torchrun --nproc_per_node 2 t.py", "from torch.nn.parallel import DistributedDataParallel as DDP", "ddp"},
            {"torchrun --nproc_per_node 2 t.py", "from torch.distributed.fsdp import fully_shard", "fsdp2"},
            {"torchrun --nproc_per_node 2 t.py", "model = FullyShardedDataParallel(model)", "fsdp"},
+           {"torchrun --nproc_per_node 2 t.py",
+            "from torch.distributed.pipelining import PipelineStage\nfrom torch.distributed.fsdp import fully_shard",
+            "pipelining"},
            {"deepspeed --num_gpus 2 t.py --deepspeed_config ds.json", "", "deepspeed"},
            {"accelerate launch --num_processes 2 t.py", "engine = deepspeed.initialize(", "deepspeed"},
            {"torchrun --nproc_per_node 2 pretrain_gpt.py --tensor-model-parallel-size 2 --num-layers 4", "",

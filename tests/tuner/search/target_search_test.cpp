@@ -17,8 +17,9 @@
 namespace trimtab::tuner {
 namespace {
 
-constexpr std::array<std::string_view, 9> kTargets = {
-    "megatron", "deepspeed", "galvatron", "ddp", "fsdp", "torchtitan", "torchtitan-0.2", "transformers", "accelerate"};
+constexpr std::array<std::string_view, 10> kTargets = {"megatron",   "deepspeed",  "galvatron",      "ddp",
+                                                       "fsdp",       "torchtitan", "torchtitan-0.2", "transformers",
+                                                       "accelerate", "pipelining"};
 
 // A GPT measured on more ranks too.
 test::World gpt_world(std::int32_t layers, std::int32_t devices, std::int32_t batch, std::uint64_t seed) {

@@ -34,10 +34,6 @@ void check_fsdp(const PlanLayers& view, Complaints& complaints) {
 }
 
 OrderedJson common(const PlanLayers& view, const char* kind) {
-  OrderedJson checkpointed = OrderedJson::array();
-  for (std::size_t i = 0; i < view.parts.layers.size(); ++i) {
-    if (view.recomputed(view.parts.layers[i])) checkpointed.push_back(i);
-  }
   const std::int32_t dp = view.operators.front().dp;
   return {{"schema", "trimtab.parallel/1"},
           {"kind", kind},
@@ -46,7 +42,7 @@ OrderedJson common(const PlanLayers& view, const char* kind) {
           {"samples_per_microbatch", samples_of_replica(view)},
           {"accumulation_steps", view.plan->microbatches()},
           {"layers", view.parts.layers.size()},
-          {"checkpoint_layers", std::move(checkpointed)}};
+          {"checkpoint_layers", view.recomputed_layers()}};
 }
 
 ExportedPlan write_ddp(const PlanLayers& view) {

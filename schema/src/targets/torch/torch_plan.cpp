@@ -12,8 +12,6 @@ namespace trimtab {
 
 namespace {
 
-constexpr const char* kLayers = "layers";
-constexpr const char* kCheckpointed = "checkpoint_layers";
 constexpr const char* kBucketMib = "bucket_cap_mb";
 constexpr const char* kStrategy = "sharding_strategy";
 constexpr const char* kGroup = "shard_group_size";
@@ -31,8 +29,8 @@ class Reader {
     if (kind != "ddp" && kind != "fsdp" && kind != "fsdp2") {
       return members_.refusal("kind", "expected ddp, fsdp or fsdp2" + found(kind));
     }
-    TRIMTAB_TRY_STATUS(read_batch());
     TRIMTAB_TRY_STATUS(read_layers());
+    TRIMTAB_TRY_STATUS(read_batch());
     TRIMTAB_TRY_STATUS(kind == "ddp" ? read_ddp() : kind == "fsdp" ? read_fsdp() : read_fsdp2());
     if (const std::vector<std::string> unread = members_.unread(); !unread.empty()) {
       return members_.refusal(unread.front(), "trimtab.parallel knows no such member of " + kind);
@@ -43,21 +41,10 @@ class Reader {
  private:
   static std::string found(const std::string& text) { return ", found " + quoted_text(text); }
 
-  Result<std::int32_t> count(const char* path) {
-    TRIMTAB_TRY(const std::optional<std::int32_t> value, members_.count(path));
-    if (!value) return members_.refusal(path, "expected a positive integer, found nothing");
-    return *value;
-  }
-
   Status read_batch() {
-    TRIMTAB_TRY(replicas_.ranks, count("world_size"));
-    TRIMTAB_TRY(replicas_.samples, count("samples_per_microbatch"));
-    TRIMTAB_TRY(replicas_.microbatches, count("accumulation_steps"));
-    TRIMTAB_TRY(const std::int32_t batch, count("global_batch"));
-    if (file_.ranks && *file_.ranks != replicas_.ranks) {
-      return members_.refusal("world_size", "is " + std::to_string(replicas_.ranks) + ", but the ranks are " +
-                                                std::to_string(*file_.ranks));
-    }
+    TRIMTAB_TRY(replicas_.samples, members_.needed_count("samples_per_microbatch"));
+    TRIMTAB_TRY(replicas_.microbatches, members_.needed_count("accumulation_steps"));
+    TRIMTAB_TRY(const std::int32_t batch, members_.needed_count("global_batch"));
     const std::int64_t together = std::int64_t{replicas_.ranks} * replicas_.samples;
     if (batch % together == 0 && batch / together == replicas_.microbatches) return {};
     return members_.refusal("global_batch", "must be samples_per_microbatch x accumulation_steps x world_size, found " +
@@ -68,19 +55,10 @@ class Reader {
 
   Status read_layers() {
     TRIMTAB_TRY(const ModelLayers parts, layers_of(model_));
-    TRIMTAB_TRY(const std::int32_t layers, count(kLayers));
-    if (std::cmp_not_equal(layers, parts.layers.size())) {
-      return members_.refusal(
-          kLayers, "is " + std::to_string(layers) + ", but the model has " + std::to_string(parts.layers.size()));
-    }
-    const Json* const list = members_.find(kCheckpointed);
-    if (list == nullptr) return {};
-    const auto is_layer = [&](const Json& one) { return one.is_number_integer() && one >= 0 && one < layers; };
-    if (!list->is_array() || !std::ranges::all_of(*list, is_layer)) {
-      return members_.refusal(kCheckpointed,
-                              "expected numbers of layers, 0 to " + std::to_string(layers - 1) + found(dump(*list)));
-    }
-    for (const Json& one : *list) replicas_.recomputed_layers.insert(one.get<std::int32_t>());
+    TRIMTAB_TRY(replicas_.ranks, ranks_of_own_file(members_, file_, parts));
+    const auto layers = static_cast<std::int32_t>(parts.layers.size());
+    TRIMTAB_TRY(const std::vector<std::int32_t> again, members_.layer_numbers(kCheckpointedLayers, layers));
+    replicas_.recomputed_layers = {again.begin(), again.end()};
     return {};
   }
 
@@ -97,7 +75,7 @@ class Reader {
   }
 
   Status read_group() {
-    TRIMTAB_TRY(replicas_.sharded_degree, count(kGroup));
+    TRIMTAB_TRY(replicas_.sharded_degree, members_.needed_count(kGroup));
     if (replicas_.ranks % replicas_.sharded_degree == 0) return {};
     return members_.refusal(kGroup, "must divide world_size " + std::to_string(replicas_.ranks) + ", found " +
                                         std::to_string(replicas_.sharded_degree));

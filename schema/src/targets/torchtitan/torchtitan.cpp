@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "targets/plan_layers.hpp"
+#include "targets/pipelining/pipelining.hpp"
 
 namespace trimtab {
 
@@ -82,15 +82,6 @@ void check_sharding(const PlanLayers& view, Release release, Complaints& complai
                        "parallelism nor pipelines with DDP");
 }
 
-void check_pipeline(const PlanLayers& view, Complaints& complaints) {
-  need_equal_rounds(view, complaints);
-  const Plan& plan = *view.plan;
-  if (std::ranges::count(view.layers_by_stage(), 0) > 0) complaints.push_back("stages: each needs a layer");
-  if (plan.schedule.kind != ScheduleKind::k1F1B || plan.microbatches() >= std::ssize(plan.stages)) return;
-  complaints.push_back("microbatch: PyTorch's 1F1B needs as many microbatches as stages, " +
-                       std::to_string(plan.stages.size()) + ", found " + std::to_string(plan.microbatches()));
-}
-
 void check_sequences(const PlanLayers& view, Release release, Complaints& complaints) {
   const OperatorSetting& first = view.operators.front();
   const bool shared = flag_knob(view, kSequenceKnob, complaints);
@@ -119,7 +110,7 @@ void check(const PlanLayers& view, Release release, Complaints& complaints) {
   need_no_alternate_dimension(view, complaints);
   need_no_switches(view, false, complaints);
   need_known_knobs(view, {kSequenceKnob}, complaints);
-  check_pipeline(view, complaints);
+  need_torch_pipeline(view, complaints);
   check_sharding(view, release, complaints);
   check_sequences(view, release, complaints);
   check_recompute(view, release, complaints);
@@ -134,11 +125,6 @@ void add(Arguments& out, const std::string& name, const std::string& value) {
 
 void add(Arguments& out, const std::string& name, std::int64_t value) {
   add(out, name, std::to_string(value));
-}
-
-const char* schedule_name(ScheduleKind kind) {
-  if (kind == ScheduleKind::kGPipe) return "GPipe";
-  return kind == ScheduleKind::kInterleaved ? "Interleaved1F1B" : "1F1B";
 }
 
 // "tok_embeddings,layers.0 layers.1,norm,lm_head": each stage's modules by name, whatever the configuration has.
@@ -160,7 +146,7 @@ void add_pipeline(const PlanLayers& view, Release release, Arguments& out) {
   const std::int32_t groups = pipeline_groups(*view.plan);
   add(out, "parallelism.pipeline_parallel_degree", groups);
   if (groups == 1) return;
-  add(out, "parallelism.pipeline_parallel_schedule", schedule_name(view.plan->schedule.kind));
+  add(out, "parallelism.pipeline_parallel_schedule", std::string(torch_schedule(view.plan->schedule.kind)));
   add(out, "parallelism.pipeline_parallel_microbatch_size", view.plan->microbatch / view.operators.front().dp);
   add(out, "parallelism.pipeline_parallel_layers_per_stage", "None");
   add_modules(view, release, out);
