@@ -91,15 +91,19 @@ class PipelinedRanks(unittest.TestCase):
 @unittest.skipUnless(TRIMTAB.exists(), "trimtab is not built")
 class PipelineTune(unittest.TestCase):
     STEPS = 60000  # None trains so long: trials may cost what the job takes.
+    TRIALS = "\n[trials]\nmax_trials = 1\ncandidates = 1\nwarmup_steps = 3\nmeasure_steps = 10\noverhead = 1.0\n"
 
-    def tune(self, trimtab, *words):
-        log = trimtab.directory / "log"
-        done = subprocess.run([str(TRIMTAB), "tune", "--allow-restarts", "--state", str(trimtab.state), "--out", str(trimtab.out), "--overhead", "1",
-                               *words, "--", "torchrun", "--nproc_per_node", "2", str(HERE / "scripts" / "pipelined_job.py"), "--checkpoint",
-                               str(trimtab.directory / "saved"), "--steps", str(self.STEPS), "--log", str(log)],
-                              capture_output=True, text=True, timeout=800, cwd=trimtab.directory, env=environment())
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + trimtab.all_logs())
-        return done.stdout + done.stderr, log
+    def tune(self, trimtab):
+        """The command as it is typed, kept as a job with one trial. What was said, and the job's own log."""
+        log, job = trimtab.directory / "log", trimtab.directory / "job.toml"
+        words = ["tune", "--dry-run", "--write", str(job), "--", "torchrun", "--nproc_per_node", "2", str(HERE / "scripts" / "pipelined_job.py"),
+                 "--checkpoint", str(trimtab.directory / "saved"), "--steps", str(self.STEPS), "--log", str(log)]
+        done = subprocess.run([str(TRIMTAB), *words], capture_output=True, text=True, timeout=60, env=environment(), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"2 ranks, {self.STEPS} steps, pipelining", done.stderr)
+        job.write_text(job.read_text(encoding="utf-8") + self.TRIALS, encoding="utf-8")
+        self.assertEqual(trimtab.start_tune(job, "--allow-restarts").wait(timeout=500), 0, trimtab.tune_log() + trimtab.all_logs())
+        return trimtab.tune_log(), log
 
     def own_lines(self, trimtab, log, chosen, least):
         """What the job's own launches have logged, once so many steps of it ran what won; else None."""
@@ -109,9 +113,8 @@ class PipelineTune(unittest.TestCase):
     def test_a_better_plan_is_adopted_and_no_step_is_lost(self):
         with Installation() as trimtab:
             said, log = self.tune(trimtab)
-            self.assertIn(f"2 ranks, {self.STEPS} steps, pipelining", said)
             report = trimtab.report()
-            self.assertIn("adopted", [trial["state"] for trial in report["trials"]], said)
+            self.assertEqual([trial["state"] for trial in report["trials"]], ["adopted"], said)
             plan = report["adopted"]["plan"]
             replicas = plan["stages"][0]["segments"][0]["dp"]
             chosen = [str(plan["global_batch"] // plan["microbatch"]), str(replicas)]
