@@ -79,7 +79,10 @@ Result<std::unique_ptr<Agent>> Agent::start(net::EventLoop& loop, const Configur
   TRIMTAB_TRY_STATUS(check_state_path(configuration.state));
   TRIMTAB_TRY_STATUS(make_private_directories(configuration.state));
   TRIMTAB_TRY_STATUS(check_state_directory(configuration.state));
-  TRIMTAB_TRY_STATUS(make_private_directories(std::filesystem::path(configuration.socket).parent_path().string()));
+  // Its folder, where one is named.
+  const std::string beside = std::filesystem::absolute(configuration.socket).parent_path().string();
+  TRIMTAB_TRY_STATUS(make_private_directories(beside));
+  TRIMTAB_TRY_STATUS(check_socket_directory(beside));
   Random random(random_seed());
   TRIMTAB_TRY(auto database, open_agent_database(configuration.state + "/agent.db", random));
   auto implementation = std::make_unique<Implementation>(loop, configuration, facts, std::move(database), random.next(),

@@ -17,6 +17,7 @@ namespace trimtab::cli {
 
 namespace {
 
+constexpr int kMostLinks = 40;                // that Linux follows
 constexpr Bytes kMostRead = Bytes{64} << 20;  // as documents may have; a device or a pipe may never end
 
 bool is_trusted(uid_t user) {
@@ -51,14 +52,24 @@ Status check_apart(const std::string& flag, const std::string& out, const std::v
   return {};
 }
 
-bool may_be_replaced(const std::string& path) {
-  struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return true;
-  return S_ISLNK(found.st_mode) && !is_trusted(found.st_uid);
+std::optional<std::string> replaced_name(const std::string& path) {
+  std::string name = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat found {};
+    const bool is_missing = ::lstat(name.c_str(), &found) != 0;
+    if (is_missing || S_ISREG(found.st_mode)) return links == 0 ? std::optional(path) : std::nullopt;
+    if (!S_ISLNK(found.st_mode)) return std::nullopt;
+    if (!is_trusted(found.st_uid)) return name;
+    std::error_code failure;
+    const std::filesystem::path next = std::filesystem::read_symlink(name, failure);
+    if (failure) return std::nullopt;
+    name = (std::filesystem::path(name).parent_path() / next).string();
+  }
+  return std::nullopt;  // a circle: opening it fails
 }
 
 Status write_file(const std::string& path, std::string_view content) {
-  if (may_be_replaced(path)) return replace_file(path, content);
+  if (const auto name = replaced_name(path)) return replace_file(*name, content);
   std::ofstream there(path, std::ios::binary | std::ios::trunc);
   there.write(content.data(), static_cast<std::streamsize>(content.size()));
   there.close();

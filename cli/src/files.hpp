@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,12 +21,13 @@ namespace trimtab::cli {
 // message; an empty name is no file.
 [[nodiscard]] Status check_apart(const std::string& flag, const std::string& out,
                                  const std::vector<std::string>& inputs);
-// Nothing, a plain file, or a link of another user's: a file that is renamed over a device, a pipe or an own link would
-// destroy it.
-[[nodiscard]] bool may_be_replaced(const std::string& path);
+// Where a new file is put for the name that a person gives: there, where nothing is or a plain file; in the place of a
+// link that is another user's, also behind links of this user's and root's. Nothing: what is there stays what it is and
+// is written to, be it a device, a pipe or such a link.
+[[nodiscard]] std::optional<std::string> replaced_name(const std::string& path);
 // Of a file that a person names; in a folder it is replace_file() (schema/durable_file.hpp) that follows no link.
-// Writes a neighbour and renames it over `path`, so that a reader never sees half a file. A device, a pipe or a link of
-// this user's or root's stays what it is and is written to. Failure is kUnavailable.
+// Writes a neighbour and renames it over replaced_name(), so that a reader never sees half a file. Where there is none,
+// what is there is written to. Failure is kUnavailable.
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content);
 // The same, readable by its owner alone from the first byte on, and on the disk when it returns.
 [[nodiscard]] Status write_private_file(const std::string& path, std::string_view content);

@@ -204,6 +204,7 @@ struct Running final : Daemon {
     handlers.http = [this](const net::HttpRequest& request) { return api.handle(request); };
     handlers.opened = [](net::PeerId) {};
     handlers.delayed = [this](net::PeerId) { ++services.counters.frames_delayed; };
+    handlers.wait = [this](net::PeerId peer) { return agents.wait_of(peer); };
     handlers.message = [this](net::PeerId peer, std::string_view frame) { agents.message(peer, frame); };
     handlers.closed = [this](net::PeerId peer, const std::string& reason) { agents.closed(peer, reason); };
     TRIMTAB_TRY(server, net::Server::start(loop, options, std::move(handlers)));

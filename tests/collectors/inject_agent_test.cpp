@@ -1,6 +1,9 @@
 // The library in a process whose agent is there, away, or comes and goes.
 
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include <catch2/catch.hpp>
@@ -55,6 +58,28 @@ TEST_CASE("a job's ranges arrive, with the frame that says whose they are") {
   CHECK(records[1].duration_ns >= inner.duration_ns);
   CHECK(ring->reader().closed());
   CHECK(ring->reader().finished());
+}
+
+TEST_CASE("who listens in the agent's place is handed nothing, unless he is named") {
+  if (::geteuid() != 0) return;  // to listen as somebody else
+  Job job;
+  REQUIRE(::chmod(job.folder.file("").c_str(), 0777) == 0);
+  REQUIRE(::seteuid(65534) == 0);
+  const auto stranger = std::make_unique<Agent>(job.socket);
+  REQUIRE(::seteuid(0) == 0);
+  job.environment["TRIMTAB_AGENT_UID"] = "65534";
+  {
+    Program program = job.run({"push:outer", "pop", "active"});
+    const auto ring = stranger->accept();
+    CHECK(program.read_line() == "active 1");
+    CHECK(program.wait() == 0);
+  }
+  for (const char* other : {"65533", ""}) {
+    job.environment["TRIMTAB_AGENT_UID"] = other;
+    Program program = job.run({"push:outer", "pop", "active"});
+    CHECK(program.read_line() == "active 0");
+    CHECK(program.wait() == 0);
+  }
 }
 
 TEST_CASE("a name buffer that is reused with other text is read anew each time") {

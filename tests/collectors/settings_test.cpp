@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "listener.hpp"
+
 using namespace trimtab::inject;
 
 namespace {
@@ -27,6 +29,16 @@ TEST_CASE("a socket path that does not fit is not usable") {
   CHECK_FALSE(usable_socket_path(std::string(1 << 20, 'x').c_str()));
   CHECK_FALSE(usable_socket_path(""));
   CHECK_FALSE(usable_socket_path(nullptr));
+}
+
+TEST_CASE("in a container whoever has no number there is not one user alone") {
+  CHECK(is_one_user(65534, "         0          0 4294967295\n", "65534\n"));
+  CHECK(is_one_user(65534, "0 0 1000\n1000 1000 4294966295\n", "65534\n"));
+  CHECK_FALSE(is_one_user(65534, "0 100000 65536\n", "65534\n"));
+  CHECK_FALSE(is_one_user(60001, "0 1000 1\n1 100001 65535\n", "60001\n"));
+  CHECK(is_one_user(65534, "0 1000 1\n1 100001 65535\n", "60001\n"));
+  CHECK_FALSE(is_one_user(65534, "", ""));
+  for (const std::uint32_t user : {0U, 1000U}) CHECK(is_one_user(user, "", ""));
 }
 
 TEST_CASE("a rank is a number that is not negative, or unknown") {

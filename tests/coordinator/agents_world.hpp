@@ -82,6 +82,11 @@ struct World {
   void hello(const std::string& node, std::uint64_t peer) {
     agents.message(peer, trimtab::test::hello_of(node, "of " + node, fingerprint_json()).SerializeAsString());
   }
+  void hello_of_tenant(const std::string& node, std::uint64_t peer, const std::string& tenant) {
+    wire::FromAgent from = trimtab::test::hello_of(node, "of " + node, fingerprint_json());
+    from.mutable_hello()->set_tenant(tenant);
+    say(peer, from);
+  }
   void say(std::uint64_t peer, const wire::FromAgent& from) { agents.message(peer, from.SerializeAsString()); }
   // The last that this peer was sent.
   wire::Welcome welcome(std::uint64_t peer) {

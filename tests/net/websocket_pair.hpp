@@ -33,6 +33,8 @@ struct Pair {
     server->send(peer, "echo " + std::string(frame));
   };
 
+  std::function<Nanoseconds(PeerId)> wait;
+
   void serve(ServerOptions options = {}) {
     ServerHandlers handlers{{},
                             [this](PeerId peer) { opened.push_back(peer); },
@@ -43,6 +45,7 @@ struct Pair {
                             }};
     handlers.refused = [this](const Refusal& refusal) { refusals.push_back(refusal); };
     handlers.delayed = [this](PeerId) { ++delays; };
+    handlers.wait = [this](PeerId peer) { return wait ? wait(peer) : Nanoseconds(0); };
     auto started = Server::start(loop, std::move(options), std::move(handlers));
     REQUIRE(started.ok());
     server = std::move(started).value();

@@ -240,6 +240,37 @@ TEST_CASE("bytes beyond the rate are read later, and none is lost") {
   CHECK(pair.peer_ends.empty());
 }
 
+TEST_CASE("messages wait for as long as the daemon says, and come in their order") {
+  Pair pair;
+  pair.serve();
+  pair.connect();
+  std::vector<std::string> heard;
+  pair.on_message = [&](PeerId, std::string_view frame) { heard.emplace_back(frame); };
+  int asked = 0;
+  bool busy = true;
+  pair.wait = [&](PeerId) {
+    ++asked;
+    return busy ? Nanoseconds(1ms) : Nanoseconds(0);
+  };
+  REQUIRE(run_until(pair.loop, [&] { return pair.link_opened == 1; }));
+  for (const char* frame : {"first", "second"}) REQUIRE(pair.link->send(frame));
+  REQUIRE(run_until(pair.loop, [&] { return asked == 3; }));
+  CHECK(heard.empty());
+  busy = false;
+  REQUIRE(run_until(pair.loop, [&] { return heard.size() == 2; }));
+  CHECK(heard == std::vector<std::string>{"first", "second"});
+  CHECK(pair.peer_ends.empty());
+  // One that is closed meanwhile is not heard any more.
+  busy = true;
+  REQUIRE(pair.link->send("third"));
+  const int before = asked;
+  REQUIRE(run_until(pair.loop, [&] { return asked > before; }));
+  pair.server->close(pair.opened[0]);
+  busy = false;
+  REQUIRE(run_until(pair.loop, [&] { return pair.closed.size() == 1; }));
+  CHECK(heard.size() == 2);
+}
+
 TEST_CASE("a link reads a server that floods it at its own rate") {
   Pair pair;
   pair.serve();

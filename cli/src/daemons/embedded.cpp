@@ -148,6 +148,8 @@ class Bringer {
 
  private:
   Status start(UpProcess& process) {
+    // Its state, which stands beside its log.
+    TRIMTAB_TRY_STATUS(make_own_directories(options_.state, std::filesystem::path(process.log).replace_extension()));
     TRIMTAB_TRY(process.identity, start_in_background(process.command, process.log));
     started_.push_back(process);
     // Recorded at once: whatever happens to us, `down` finds it.
@@ -216,7 +218,6 @@ class Bringer {
     const Bytes share = machine_memory() / std::max(1U, options_.agents * options_.devices);
     const Bytes memory = options_.memory > 0 ? options_.memory : share;
     for (std::uint32_t index = 0; index < options_.agents; ++index) {
-      TRIMTAB_TRY_STATUS(make_private_directories(agent_directory(options_.state, index)));
       TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
       TRIMTAB_TRY_STATUS(start(agent_process(node_name(options_, index)),
                                agent_command(options_, state_.port, index, memory, ::geteuid() == 0),

@@ -21,7 +21,7 @@ bool is_ours(const std::string& state_directory) {
 
 Status keep_daemons(const UpOptions& options, const Clock& clock,
                     const std::function<Status(const UpState&)>& when_up) {
-  const auto is_used = [&] { return !living_users(options.state).empty(); };
+  const auto is_used = [&] { return may_have_users(options.state); };
   TRIMTAB_TRY(const UpOutcome outcome, bring_up(options, clock));
   if (const Status told = when_up(outcome.state); !told.ok()) {
     TRIMTAB_TRY_STATUS(release(options.state, clock));

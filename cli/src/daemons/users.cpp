@@ -57,7 +57,7 @@ Result<DaemonUser> parse_daemon_user(std::string_view text, std::string_view sou
 }
 
 Status write_user(const std::string& state_directory, const DaemonUser& user) {
-  TRIMTAB_TRY_STATUS(make_private_directories(users_directory(state_directory)));
+  TRIMTAB_TRY_STATUS(make_own_directories(state_directory, users_directory(state_directory)));
   return replace_file(file_of(state_directory, user.run), to_json(user));
 }
 
@@ -80,6 +80,11 @@ std::vector<DaemonUser> living_users(const std::string& state_directory) {
     }
   }
   return users;
+}
+
+bool may_have_users(const std::string& state_directory) {
+  const std::string directory = users_directory(state_directory);
+  return !is_there(directory) || !check_own_state(directory).ok() || !living_users(state_directory).empty();
 }
 
 }  // namespace trimtab::cli

@@ -28,5 +28,8 @@ struct DaemonUser {
 void remove_user(const std::string& state_directory, const ProcessIdentity& run);
 // Those that live; removes what others have left.
 [[nodiscard]] std::vector<DaemonUser> living_users(const std::string& state_directory);
+// Whether there are any. Also where their folder is away or another's: somebody of the state directory's group has
+// moved it, and nobody can tell.
+[[nodiscard]] bool may_have_users(const std::string& state_directory);
 
 }  // namespace trimtab::cli

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 
 #include "daemons/embedded.hpp"
 #include "files.hpp"
+#include "net/listener_rule.hpp"
 #include "run/watching.hpp"
 #include "schema/state_directory.hpp"
 #include "terminal_text.hpp"
@@ -16,15 +18,17 @@ namespace trimtab::cli {
 
 namespace {
 
-// Whether somebody listens there whom this user may speak to.
-bool answers(const std::string& path) {
+// What speaks against who listens there, "" for an agent that is believed. Nothing: nobody answers.
+std::optional<std::string> objection(const std::string& path, const Variables& variables) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) return false;
+  if (path.empty() || path.size() >= sizeof address.sun_path) return std::nullopt;
   std::memcpy(address.sun_path, path.data(), path.size());
   const Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return connection.get() >= 0 &&
-         connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const bool answers = connection.get() >= 0 &&
+                       connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (!answers) return std::nullopt;
+  return net::objection_to_agent(connection.get(), value_of(variables, "TRIMTAB_AGENT_UID"));
 }
 
 }  // namespace
@@ -45,10 +49,13 @@ Result<std::string> agent_socket_here(const std::string& named, const std::strin
     if (!runtime.empty()) places.push_back(runtime + "/trimtab/agent.sock");
     places.emplace_back("/run/trimtab/agent.sock");
   }
+  std::string others;
   for (const std::string& place : places) {
-    if (answers(place)) return place;
+    const auto why = objection(place, variables);
+    if (why && why->empty()) return place;
+    if (why) others += " (" + place + ": " + *why + ")";
   }
-  return unavailable("no agent of this user answers on this node, at " + joined(places) +
+  return unavailable("no agent of this user answers on this node, at " + joined(places) + others +
                      "; name the socket of one by --agent-socket");
 }
 

@@ -22,10 +22,12 @@ std::string keeper_file(const std::string& state_directory) {
 }
 
 // A home that several machines share has the daemons of one of them in up.json; those of the others stand beside it.
-std::string directory_of_this_host(const std::string& state_directory) {
+Result<std::string> directory_of_this_host(const std::string& state_directory) {
   const auto state = recorded_state(state_directory);
-  const bool of_another = state && !state->host.empty() && state->host != host_name();
-  return of_another ? state_directory + "/hosts/" + host_name() : state_directory;
+  if (!state || state->host.empty() || state->host == host_name()) return state_directory;
+  std::string own = state_directory + "/hosts/" + host_name();
+  TRIMTAB_TRY_STATUS(make_own_directories(state_directory, own));
+  return own;
 }
 
 // Of this user alone, on this node's own disk: no other node may meet the daemons' databases there.
@@ -89,7 +91,7 @@ Result<NodeState> node_state(const WatchRequest& request, const LaunchFacts& fac
   if (facts.several_nodes || !request.shared.empty()) return one_of_several(request, facts);
   NodeState node;
   TRIMTAB_TRY(const std::string directory, state_directory(request.session.state));
-  node.state = directory_of_this_host(directory);
+  TRIMTAB_TRY(node.state, directory_of_this_host(directory));
   if (facts.before_srun) {
     node.note =
         "this runs on one node of an allocation of several: only ranks of this node are seen. Put it behind srun: "

@@ -119,7 +119,7 @@ class Joining {
 
   Result<Watch> watch(const UpState& state) {
     Watch found;
-    found.socket = agent_socket(node_.state, 0);
+    TRIMTAB_TRY(found.socket, agent_socket_here(agent_socket(node_.state, 0), node_.state, request_.variables));
     found.coordinator = embedded_address(node_.state, state);
     found.job = user_.job;
     found.state = node_.state;

@@ -34,12 +34,12 @@ struct Arguments {
 class WholeFile {
  public:
   explicit WholeFile(std::string path)
-      : path_(std::move(path)), aside_(may_be_replaced(path_) ? path_ + ".part" : path_) {
+      : path_(std::move(path)), name_(replaced_name(path_)), aside_(name_ ? *name_ + ".part" : path_) {
     // What somebody has put there gives way.
-    if (aside_ == path_ || replace_file(aside_, "").ok()) out_.open(aside_);
+    if (!name_ || replace_file(aside_, "").ok()) out_.open(aside_);
   }
   ~WholeFile() {
-    if (!kept_ && aside_ != path_) std::remove(aside_.c_str());
+    if (!kept_ && name_) std::remove(aside_.c_str());
   }
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
@@ -47,7 +47,7 @@ class WholeFile {
   Status keep() {
     out_.close();
     std::error_code error;
-    if (out_ && aside_ != path_) std::filesystem::rename(aside_, path_, error);
+    if (out_ && name_) std::filesystem::rename(aside_, *name_, error);
     if (!out_ || error) return unavailable("couldn't write " + path_ + "; is the disk full?");
     kept_ = true;
     return {};
@@ -55,6 +55,7 @@ class WholeFile {
 
  private:
   std::string path_;
+  std::optional<std::string> name_;
   std::string aside_;
   std::ofstream out_;
   bool kept_ = false;

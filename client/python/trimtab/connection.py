@@ -2,16 +2,18 @@
 
 Every call does what the socket allows at that moment and returns. What cannot be sent is kept up to a bound and then
 dropped and counted. A lost, refused or talking-nonsense agent is tried again, at most once a second. So is one whose
-socket the job has closed.
+socket the job has closed, and a listener that may be no agent of ours (listener.py), of which a line on stderr tells.
 Owned by one thread.
 """
 import collections
 import json
 import socket
 import struct
+import sys
 import time
 
 from .descriptors import above_standard_streams, file_of
+from .listener import objection
 
 FRAME_BYTES_MAX = 1 << 20
 RECONNECT_S = 1.0
@@ -70,6 +72,7 @@ class Connection:
         self._unsent_bytes = 0
         self._offset = 0  # How much of the first of them this connection has taken.
         self._next_attempt = float("-inf")
+        self._objection = ""  # The last that was told of.
         self.dropped = 0
         self.connected_count = 0
 
@@ -133,13 +136,27 @@ class Connection:
             return False
         try:
             attempt.connect(self._path)  # A Unix socket connects at once or says EAGAIN: its backlog is full.
+            refused = objection(attempt, self._path)
         except OSError:
             attempt.close()
+            return False
+        if refused:
+            attempt.close()
+            self._tell(refused)
             return False
         self._socket, self._file, self._reader = attempt, file_of(attempt.fileno()), FrameReader()
         self._greeting, self._offset = encode(self._hello()), 0
         self.connected_count += 1
         return True
+
+    def _tell(self, refused):
+        told, self._objection = self._objection, refused
+        if refused == told:
+            return
+        try:
+            sys.stderr.write(f"trimtab: {refused}\n")
+        except Exception:  # The job has closed it, or put something else there.
+            pass
 
     def _write(self):
         try:

@@ -11,6 +11,7 @@ import sys
 import time
 
 from .connection import FrameReader, encode
+from .listener import objection
 
 ANSWER_S = 30.0  # An agent may be starting anew.
 
@@ -61,6 +62,9 @@ def _ask_once(path, frame, deadline):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(max(0.1, deadline - time.monotonic()))
         connection.connect(path)
+        why = objection(connection, path)
+        if why:
+            raise Refused(why)
         connection.sendall(encode(frame))
         while True:
             chunk = connection.recv(64 << 10)

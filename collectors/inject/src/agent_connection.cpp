@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "listener.hpp"
+
 namespace trimtab::inject {
 
-bool AgentConnection::open(const char* path) {
+bool AgentConnection::open(const char* path, std::uint32_t named) {
   close();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -20,7 +22,8 @@ bool AgentConnection::open(const char* path) {
   socket_ = OwnedDescriptor::adopt(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int socket = socket_.get();
   if (socket < 0) return false;
-  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
+  const bool connected = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  if (connected && is_believed(socket, named)) return true;
   close();
   return false;
 }

@@ -76,7 +76,7 @@ bool Session::connect() {
   char frame[1536];
   const std::size_t bytes = build_ring_frame(settings_, getpid(), frame, sizeof(frame));
   const bool lost = memory_.address != nullptr && memory_.descriptor.get() < 0;  // the program closed it
-  if (bytes == 0 || lost || !connection_.open(settings_.socket_path)) return false;
+  if (bytes == 0 || lost || !connection_.open(settings_.socket_path, settings_.agent_user)) return false;
   if (!ensure_ring()) {
     connection_.say_without(frame, bytes);
     stop_recording();

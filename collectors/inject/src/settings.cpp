@@ -140,6 +140,8 @@ Settings read_settings() {
   if (is(master, "0") || !usable_socket_path(path)) return settings;
   settings.enabled = true;
   copy_text(settings.socket_path, sizeof(settings.socket_path), path);
+  settings.agent_user =
+      static_cast<std::uint32_t>(parse_within(secure_getenv("TRIMTAB_AGENT_UID"), 0, UINT32_MAX, UINT32_MAX));
   copy_text(settings.job, sizeof(settings.job), secure_getenv("TRIMTAB_JOB"));
   settings.rank = parse_rank(secure_getenv("TRIMTAB_RANK"));
   settings.launch = parse_within(secure_getenv("TRIMTAB_LAUNCH"), 0, INT64_MAX, 0);

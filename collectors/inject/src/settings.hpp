@@ -26,7 +26,8 @@ struct CuptiSettings {
 
 struct Settings {
   bool enabled = false;
-  char socket_path[108] = {};  // sun_path's size, NUL included
+  char socket_path[108] = {};             // sun_path's size, NUL included
+  std::uint32_t agent_user = UINT32_MAX;  // whose agent is believed beside root's and this user's; nobody has this one
   char job[256] = {};
   std::int32_t rank = -1;
   std::uint64_t launch = 0;  // of the job; 0 = neither the agent has launched us, nor do we say that our user did

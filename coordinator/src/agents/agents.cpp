@@ -21,7 +21,6 @@ using Body = wire::FromAgent::BodyCase;
 constexpr std::uint32_t kHeartbeatMs = 2000;
 // The memory of a larger frame's message is given back.
 constexpr std::size_t kKeptFrame = std::size_t{64} << 10;
-constexpr Nanoseconds kBetweenSwitches = std::chrono::seconds(1);
 // What one hello may say was acknowledged and is gone: a batch a second for thirty years.
 constexpr std::uint64_t kMostLost = 1'000'000'000;
 constexpr Nanoseconds kMostPrepared = std::chrono::hours(1);  // of one launch
@@ -45,6 +44,25 @@ Agents::Agents(Services& services, JobTable& jobs, PeerPort port)
 Agents::~Agents() = default;
 
 void Agents::message(std::uint64_t peer, std::string_view frame) {
+  LoopTime& time = services_.loop_time;
+  const Nanoseconds begun = services_.clock.monotonic();
+  const Nanoseconds before = time.charged();
+  take(peer, frame);
+  const std::string* tenant = charged_tenant(peer);
+  if (tenant != nullptr) time.charge_rest(*tenant, begun, services_.clock.monotonic(), before);
+}
+
+const std::string* Agents::charged_tenant(std::uint64_t peer) const {
+  const Member* member = services_.members.by_peer(peer);
+  return member == nullptr || member->tenant.empty() ? nullptr : &member->tenant;
+}
+
+Nanoseconds Agents::wait_of(std::uint64_t peer) const {
+  const std::string* tenant = charged_tenant(peer);
+  return tenant == nullptr ? Nanoseconds(0) : services_.loop_time.wait(*tenant, services_.clock.monotonic());
+}
+
+void Agents::take(std::uint64_t peer, std::string_view frame) {
   if (const Status bounded = check_from_agent(frame); !bounded.ok()) return refuse_frame(peer, bounded.error().message);
   auto from = std::exchange(spare_, nullptr);
   if (from == nullptr) from = std::make_unique<wire::FromAgent>();
@@ -112,7 +130,11 @@ void Agents::hello(std::uint64_t peer, const wire::Hello& hello) {
   if (said.address.empty()) said.address = seen.remote;
   said.coordinator_address = seen.local;
   auto joined = services_.members.join(said, peer);
-  if (!joined.ok()) return refuse(peer, joined.error().message);
+  if (!joined.ok()) {
+    const std::string owner = services_.members.names().owner_of(hello.node());
+    const bool of_another = !owner.empty() && owner != said.owner;
+    return refuse(peer, joined.error().message, "agent", of_another ? ". The name is the token's of " + owner : "");
+  }
   if (port_.introduced) port_.introduced(peer);
   services_.clocks.forget(hello.node());
   if (!joined->forgotten.empty()) forget(joined->forgotten);
@@ -305,43 +327,6 @@ void Agents::heartbeat(std::uint64_t peer, const Member& member, const wire::Hea
   reply(peer, answer);
 }
 
-// Each change is a commit, so a node has one in a while; of those that come sooner the last is taken when it is over.
-void Agents::said_kill_switch(const Member& member, bool thrown) {
-  const Nanoseconds now = services_.clock.monotonic();
-  const auto changed = switches_.find(member.node);
-  const bool may_change = changed == switches_.end() || now - changed->second.at >= kBetweenSwitches;
-  if (!may_change) return void(changed->second.said = thrown);
-  if (!services_.members.said_kill_switch(member.peer, thrown)) return;
-  switches_[member.node] = {now, thrown};
-  kill_switch(member);
-}
-
-// What a node said that is away by now it says again when it is back.
-void Agents::take_kill_switches() {
-  const Nanoseconds now = services_.clock.monotonic();
-  for (auto one = switches_.begin(); one != switches_.end();) {
-    const Member* member = services_.members.by_node(one->first);
-    const bool waits = now - one->second.at < kBetweenSwitches;
-    const bool differs = member != nullptr && member->peer != 0 && member->kill_switch != one->second.said;
-    if (!waits && !differs) {
-      one = switches_.erase(one);
-      continue;
-    }
-    if (!waits && services_.members.said_kill_switch(member->peer, one->second.said)) {
-      one->second.at = now;
-      kill_switch(*member);
-    }
-    ++one;
-  }
-}
-
-void Agents::kill_switch(const Member& member) {
-  const char* what = member.kill_switch ? "throw the kill switch" : "release the kill switch";
-  spdlog::warn("node {}: somebody chose to {}", member.node, what);
-  note({"node " + member.node, what, "", 0, "a person on the node"});
-  jobs_.follow_holds();
-}
-
 void Agents::note(const AuditEntry& entry) {
   const Status stored = services_.store.add_audit(entry, services_.clock.wall().count());
   if (!stored.ok()) spdlog::error("the audit log lacks '{}' of {}: {}", entry.what, entry.who, stored.error().message);
@@ -524,8 +509,8 @@ void Agents::refuse_frame(std::uint64_t peer, const std::string& reason) {
                    " is spoken here. See what runs as this node's agent");
 }
 
-void Agents::refuse(std::uint64_t peer, const std::string& reason, const char* kind) {
-  services_.refusals.refused(kind, name_of(peer), reason);
+void Agents::refuse(std::uint64_t peer, const std::string& reason, const char* kind, const std::string& for_log) {
+  services_.refusals.refused(kind, name_of(peer), reason + for_log);
   wire::ToAgent answer;
   answer.mutable_refused()->set_reason(reason);
   reply(peer, answer);

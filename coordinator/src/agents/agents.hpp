@@ -43,6 +43,9 @@ class Agents {
   Agents& operator=(const Agents&) = delete;
 
   void message(std::uint64_t peer, std::string_view frame);
+  // How long this peer's next message is to wait: its node's tenant has had its part of the loop's time (LoopTime).
+  // Those of nodes that are everybody's wait for nothing.
+  [[nodiscard]] Nanoseconds wait_of(std::uint64_t peer) const;
   void closed(std::uint64_t peer, const std::string& reason);
   // Nodes that have been silent for too long are lost to their jobs and traces; what ranks of jobs that are over waited
   // for is forgotten.
@@ -58,7 +61,10 @@ class Agents {
   bool send(const std::string& node, const wire::ToAgent& message);
 
  private:
+  void take(std::uint64_t peer, std::string_view frame);
   void dispatch(std::uint64_t peer, std::string_view frame, const wire::FromAgent& from);
+  // Whose nodes' messages are charged to him; nothing: nobody's.
+  [[nodiscard]] const std::string* charged_tenant(std::uint64_t peer) const;
   void hello(std::uint64_t peer, const wire::Hello& hello);
   void tell_of_return(JobRun& job, const wire::Hello& hello, const Member& here, std::uint64_t believed);
   enum class Numbers { kAgree, kClash, kUnknown };
@@ -80,7 +86,7 @@ class Agents {
   void heartbeat(std::uint64_t peer, const Member& member, const wire::Heartbeat& heartbeat);
   void said_kill_switch(const Member& member, bool thrown);
   void take_kill_switches();
-  void kill_switch(const Member& member);
+  void note_kill_switch(const Member& member);
   void note(const AuditEntry& entry);
   void cost_batch(std::uint64_t peer, const Member& member, const wire::CostBatch& batch);
   void batch_stored(const BatchAnswer& stored);
@@ -101,7 +107,9 @@ class Agents {
   void foreign(const Member& member, const char* what, const std::string& whose);
   void collective_stamps(const Member& member, const wire::CollectiveStamps& stamps);
   void refuse_frame(std::uint64_t peer, const std::string& reason);
-  void refuse(std::uint64_t peer, const std::string& reason, const char* kind = "agent");
+  // `for_log`: what is not the peer's to know.
+  void refuse(std::uint64_t peer, const std::string& reason, const char* kind = "agent",
+              const std::string& for_log = "");
   [[nodiscard]] std::string name_of(std::uint64_t peer) const;  // for the log
   // Whether a line that a node can cause for ever is to be written, after how many were left out.
   [[nodiscard]] bool says(LogPace& pace);

@@ -85,8 +85,8 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
                                                           {"the agent", hello.release, hello.versions}));
   TRIMTAB_TRY_STATUS(check(hello));
   TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(hello.fingerprint_json, "hello of node " + hello.node));
-  const auto is_member = [this](const std::string& node) { return members_.contains(node); };
-  TRIMTAB_TRY_STATUS(names_.take(hello.node, hello.owner, is_member));
+  const auto is_kept = [this](const std::string& node) { return members_.contains(node) || taken_.contains(node); };
+  TRIMTAB_TRY_STATUS(names_.take(hello.node, hello.owner, is_kept));
   TRIMTAB_TRY(std::string forgotten, make_room_for(hello.node));
   Member& member = members_[hello.node];
   if (member.peer != 0 && member.peer != peer && member.instance != hello.instance && !member.lost) {
@@ -97,7 +97,8 @@ Result<Joined> Membership::join(const Introduction& hello, std::uint64_t peer) {
   peers_.erase(former);
   disconnected(peer);
   peers_[peer] = &member;
-  const bool used = member.used || taken_.contains(hello.node);
+  const auto taken = taken_.find(hello.node);
+  const bool used = member.used || (taken != taken_.end() && taken->second.devices > 0);
   member = {hello, version, hash(fingerprint), peer, clock_.monotonic(), member.kill_switch};
   member.used = used;
   // Its hash is what counts from here on. Near hardware is found by what it says, which is short of a real node.
@@ -154,10 +155,10 @@ bool Membership::said_kill_switch(std::uint64_t peer, bool thrown) {
   return member != nullptr && std::exchange(member->kill_switch, thrown) != thrown;
 }
 
-std::set<std::string> Membership::kill_switches() const {
+std::set<std::string> Membership::kill_switches(const std::string& tenant) const {
   std::set<std::string> nodes;
   for (const auto& [name, member] : members_) {
-    if (member.kill_switch) nodes.insert(name);
+    if (member.kill_switch && member.serves(tenant)) nodes.insert(name);
   }
   return nodes;
 }
@@ -213,19 +214,29 @@ bool Membership::serves(const std::string& node, const std::string& tenant) cons
   return member != nullptr && member->serves(tenant);
 }
 
-void Membership::hold(std::int64_t run, const OwnedJob& job, const std::vector<NodeShare>& nodes) {
+void Membership::take(const Held& held, std::int32_t sign) {
+  for (const NodeShare& share : held.nodes) {
+    Taken& taken = taken_[share.node];
+    if (held.devices) taken.devices += sign * share.ranks;
+    taken.shares += sign;
+  }
+}
+
+void Membership::hold(std::int64_t run, const OwnedJob& job, const std::vector<NodeShare>& nodes, bool devices) {
   Held& held = held_[run];
-  if (held.nodes != nodes) {
-    for (const NodeShare& share : held.nodes) taken_[share.node] -= share.ranks;
-    for (const NodeShare& share : nodes) taken_[share.node] += share.ranks;
-    for (const NodeShare& share : held.nodes) {
-      if (taken_[share.node] == 0) taken_.erase(share.node);
+  if (held.nodes != nodes || held.devices != devices) {
+    const Held former = std::exchange(held, {job, nodes, devices});
+    take(former, -1);
+    take(held, 1);
+    for (const NodeShare& share : former.nodes) {
+      if (const auto taken = taken_.find(share.node); taken != taken_.end() && taken->second.shares == 0)
+        taken_.erase(taken);
     }
-    held = {job, nodes};
   }
   if (nodes.empty()) held_.erase(run);
   for (const NodeShare& share : nodes) {
-    if (const auto known = members_.find(share.node); known != members_.end()) known->second.used = true;
+    const auto known = members_.find(share.node);
+    if (devices && known != members_.end()) known->second.used = true;
   }
 }
 
@@ -233,8 +244,8 @@ void Membership::hold(std::int64_t run, const OwnedJob& job, const std::vector<N
 std::int32_t Membership::free_devices(const Member& member, const Job& job, std::int64_t run) const {
   std::int32_t free = member.device_count();
   if (job.share_devices || !job.submit.empty()) return free;
-  if (const auto taken = taken_.find(member.node); taken != taken_.end()) free -= taken->second;
-  if (const auto own = held_.find(run); own != held_.end()) {
+  if (const auto taken = taken_.find(member.node); taken != taken_.end()) free -= taken->second.devices;
+  if (const auto own = held_.find(run); own != held_.end() && own->second.devices) {
     for (const NodeShare& share : own->second.nodes) free += share.node == member.node ? share.ranks : 0;
   }
   return std::max(free, 0);
@@ -251,7 +262,7 @@ std::string Membership::held_from(const Job& job, const std::string& tenant, std
   if (free >= job.world_size || free == all) return "";
   std::vector<OwnedJob> holders;
   for (const auto& [holder, held] : held_) {
-    if (holder != run) holders.push_back(held.job);
+    if (holder != run && held.devices) holders.push_back(held.job);
   }
   return "it needs " + std::to_string(job.world_size) + " devices, and " + std::to_string(free) + " of " +
          std::to_string(all) + " are free: others are of " + told_jobs(holders, tenant) +

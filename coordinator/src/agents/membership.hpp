@@ -140,7 +140,8 @@ class Membership {
   void stood_still(Nanoseconds time);
   // True where that is news.
   bool said_kill_switch(std::uint64_t peer, bool thrown);
-  [[nodiscard]] std::set<std::string> kill_switches() const;
+  // Nodes that serve this tenant, and whose kill switch is thrown.
+  [[nodiscard]] std::set<std::string> kill_switches(const std::string& tenant) const;
   // Nodes that have just become lost.
   [[nodiscard]] std::vector<std::string> expire();
   // By the rule of kUnusedKept: whose names these are nobody knows any more.
@@ -156,8 +157,9 @@ class Membership {
   // Whether jobs of this tenant may run there. A node that nobody knows serves nobody.
   [[nodiscard]] bool serves(const std::string& node, const std::string& tenant) const;
 
-  // What a run of a job has, so that no other job is placed on it unasked; no nodes: nothing any more.
-  void hold(std::int64_t run, const OwnedJob& job, const std::vector<NodeShare>& nodes);
+  // What a run of a job has, so that no other job is placed on it unasked, and its nodes' names stay their tokens'; no
+  // nodes: nothing any more. Without `devices` (which are a scheduler's, or their user's) it is the names alone.
+  void hold(std::int64_t run, const OwnedJob& job, const std::vector<NodeShare>& nodes, bool devices = true);
 
   // Devices of nodes that serve the tenant and that no other run holds, or any where the job shares: those of the
   // hardware fingerprint that most of them have first, and in order of node name. Empty when the live ones have too
@@ -176,7 +178,13 @@ class Membership {
   struct Held {
     OwnedJob job;
     std::vector<NodeShare> nodes;
+    bool devices = true;
   };
+  struct Taken {
+    std::int32_t devices = 0;
+    std::int32_t shares = 0;
+  };
+  void take(const Held& held, std::int32_t sign);
   // Of the node's devices, for a run of the job.
   [[nodiscard]] std::int32_t free_devices(const Member& member, const Job& job, std::int64_t run) const;
   [[nodiscard]] std::string held_from(const Job& job, const std::string& tenant, std::int64_t run) const;
@@ -190,7 +198,7 @@ class Membership {
   NodeNames names_;
   std::map<std::string, Member> members_;
   std::map<std::int64_t, Held> held_;                 // by run
-  std::map<std::string, std::int32_t> taken_;         // devices of those together, by node
+  std::map<std::string, Taken> taken_;                // by those together, by node
   std::unordered_map<std::uint64_t, Member*> peers_;  // those that are connected
 };
 

@@ -17,26 +17,26 @@ void NodeNames::know(Stored stored, MayHave may_have, Keep keep) {
 
 // Where no token vouches for a node, its name is the machine's users', who are trusted alike.
 Status NodeNames::take(const std::string& node, const std::string& owner,
-                       const std::function<bool(const std::string& node)>& is_member) {
+                       const std::function<bool(const std::string& node)>& is_kept) {
   if (owner.empty()) return {};
-  const auto held = owners_.find(node);
-  const std::string former = held == owners_.end() ? "" : held->second;
+  const std::string former = owner_of(node);
   if (former == owner) return {};
   if (!former.empty() && may_have(former, node)) {
-    return no("the node name " + node + " is the token's of " + former + ", which used it first, and the token of " +
-              owner + " may use names of its own alone: name the node " +
-              "otherwise (--node), start its agent with the token of " + former + ", remove that token ('trimtab " +
-              "token remove'), or let the line of " + owner + " in the file of tokens name the node (nodes=" + node +
-              ")");
+    return no(
+        "the node name " + node + " is another token's, which used it first, and the token of " + owner +
+        " may use names of its own alone: name the node otherwise (--node), start its agent with the token " +
+        "that has the name, remove that token ('trimtab token remove'; the coordinator's log says whose it is), " +
+        "or let the line of " + owner + " in the file of tokens name the node (nodes=" + node + ")");
   }
   std::vector<std::string> own = names_[owner];
-  const auto present = std::ranges::count_if(own, is_member);
-  if (std::cmp_greater_equal(present, most_of_token_)) {
-    return no("the token of " + owner + " has used " + std::to_string(present) + " names of nodes, and may use " +
+  const auto kept = std::ranges::count_if(own, is_kept);
+  if (std::cmp_greater_equal(kept, most_of_token_)) {
+    return no("the token of " + owner + " has used " + std::to_string(kept) + " names of nodes, and may use " +
               std::to_string(most_of_token_) + " (max_nodes_of_token): node " + node +
-              " needs a token of its own. Lost nodes that no job has had are forgotten after an hour");
+              " needs a token of its own. Those of jobs that are not over are kept. Other lost nodes that no job has "
+              "had are forgotten after an hour");
   }
-  while (own.size() >= most_of_token_) own.erase(std::ranges::find_if_not(own, is_member));
+  while (own.size() >= most_of_token_) own.erase(std::ranges::find_if_not(own, is_kept));
   own.push_back(node);
   if (!former.empty()) {
     std::vector<std::string> left = names_[former];
@@ -44,6 +44,11 @@ Status NodeNames::take(const std::string& node, const std::string& owner,
     TRIMTAB_TRY_STATUS(set(former, std::move(left)));
   }
   return set(owner, std::move(own));
+}
+
+std::string NodeNames::owner_of(const std::string& node) const {
+  const auto held = owners_.find(node);
+  return held == owners_.end() ? "" : held->second;
 }
 
 Status NodeNames::release() {

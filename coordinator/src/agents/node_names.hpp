@@ -32,9 +32,11 @@ class NodeNames {
   // alone, and no token is gone.
   void know(Stored stored, MayHave may_have, Keep keep);
   // A hello under this name, of this token; "" = none vouches for it. The error is the reason to refuse. A token that
-  // has used as many names as it may gives up its oldest that is not a member.
+  // has used as many names as it may gives up its oldest that is not kept, as those of members and of jobs are.
   [[nodiscard]] Status take(const std::string& node, const std::string& owner,
-                            const std::function<bool(const std::string& node)>& is_member);
+                            const std::function<bool(const std::string& node)>& is_kept);
+  // "" = nobody's. For the log: other tokens are not told.
+  [[nodiscard]] std::string owner_of(const std::string& node) const;
   // What tokens may not have any more is nobody's.
   [[nodiscard]] Status release();
 

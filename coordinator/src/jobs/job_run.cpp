@@ -60,15 +60,18 @@ JobRun::~JobRun() {
   services_.members.hold(run_, {}, {});
 }
 
-// From its placement to its end, halted too: it may go on. What a scheduler starts is on the scheduler's devices.
-// Where nothing follows the end of the ranks, each node's are others' as soon as its own have ended.
+bool has_own_devices(const TuningState& state) {
+  return state.job.submit.empty() && !state.watched;
+}
+
+// From its placement to its end, halted too: it may go on. Where nothing follows the end of the ranks, each node's are
+// others' as soon as its own have ended.
 void JobRun::hold_devices() {
-  const bool holds = active() && state().job.submit.empty() && !state().watched;
-  std::vector<NodeShare> held = holds ? state().nodes : std::vector<NodeShare>{};
+  std::vector<NodeShare> held = active() ? state().nodes : std::vector<NodeShare>{};
   if (state().ends() && state().doing == Doing::kKilling && events_.empty()) {
     std::erase_if(held, [this](const NodeShare& share) { return has_ended_on(share.node); });
   }
-  services_.members.hold(run_, {name(), state().tenant}, held);
+  services_.members.hold(run_, {name(), state().tenant}, held, has_own_devices(state()));
 }
 
 // A node that is away is told when it is back.

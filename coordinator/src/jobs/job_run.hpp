@@ -20,6 +20,9 @@
 
 namespace trimtab::coordinator {
 
+// What a scheduler starts has the scheduler's devices, and what its user launched the user's.
+[[nodiscard]] bool has_own_devices(const TuningState& state);
+
 class JobRun {
  public:
   JobRun(std::int64_t run, TuningState state, StoredDocuments documents, const JobNeeds& services);

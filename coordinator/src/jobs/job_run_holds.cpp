@@ -29,7 +29,7 @@ std::string JobRun::beyond_site(std::size_t nodes) const {
 
 void JobRun::follow_holds() {
   if (!active()) return;
-  KillSwitches thrown{services_.members.kill_switches(), beyond_site(node_count(state().nodes))};
+  KillSwitches thrown{services_.members.kill_switches(state().tenant), beyond_site(node_count(state().nodes))};
   if (thrown != tuning_.kill_switches()) feed(std::move(thrown));
 }
 

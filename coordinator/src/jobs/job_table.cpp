@@ -209,8 +209,7 @@ Status JobTable::load(const StoredRun& stored) {
   const Status room = check_account(stored.name, tenant, bytes, nullptr);
   if (active && !room.ok()) {
     if (!unloaded_.contains(stored.name)) spdlog::error("job {} stays stored: {}", stored.name, room.error().message);
-    const bool holds = state.job.submit.empty() && !state.watched;
-    services_.members.hold(stored.run, {stored.name, tenant}, holds ? state.nodes : std::vector<NodeShare>{});
+    services_.members.hold(stored.run, {stored.name, tenant}, state.nodes, has_own_devices(state));
     unloaded_[stored.name] = {stored.run, tenant, bytes, room.error().message};
     return {};
   }

@@ -101,6 +101,9 @@ struct ServerHandlers {
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> admit = {};
   std::function<void(const Refusal&)> refused = {};  // for the log; whoever reaches the port can cause it
   std::function<void(PeerId)> delayed = {};          // its frames come faster than they may, and are read later
+  // How long a message that is there is to wait before it is handed over, when this is asked again. Nothing more of
+  // this peer is read meanwhile. Unset: it does not wait.
+  std::function<Nanoseconds(PeerId)> wait = {};
 };
 
 class Server final {

@@ -116,6 +116,9 @@ struct ServerCore {
     peers.emplace(id, std::move(peer));
     if (handlers.opened) handlers.opened(id);
   }
+  [[nodiscard]] Nanoseconds wait_of(PeerId id) const {
+    return !stopped && handlers.wait ? handlers.wait(id) : Nanoseconds(0);
+  }
   void peer_message(PeerId id, std::string_view frame) {
     if (!stopped && handlers.message) handlers.message(id, frame);
   }

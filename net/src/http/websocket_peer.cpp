@@ -215,6 +215,13 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
       refuse(Refusal::Kind::kMalformed, "it sent a text frame where only binary frames are spoken");
       return;
     }
+    deliver();
+  }
+
+  void deliver() {
+    if (finished_) return;
+    const Nanoseconds others = closing_ ? Nanoseconds(0) : core_->wait_of(id_);
+    if (others.count() > 0) return after(std::max(others, RateLimit::kShortestPause), &BeastPeer::deliver);
     const auto bytes = buffer_.cdata();
     if (!closing_) core_->peer_message(id_, {static_cast<const char*>(bytes.data()), bytes.size()});
     const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), bytes.size());
@@ -235,9 +242,13 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   void read_on(Nanoseconds wait) {
     if (wait.count() == 0 || finished_) return read();
     if (!core_->stopped && core_->handlers.delayed) core_->handlers.delayed(id_);
+    after(wait, &BeastPeer::read);
+  }
+
+  void after(Nanoseconds wait, void (BeastPeer::*what)()) {
     pause_.expires_after(wait);
-    pause_.async_wait([self = shared_from_this()](error_code cancelled) {
-      if (!cancelled) self->read();
+    pause_.async_wait([self = shared_from_this(), what](error_code cancelled) {
+      if (!cancelled) (self.get()->*what)();
     });
   }
 

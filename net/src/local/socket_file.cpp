@@ -13,6 +13,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "net/listener_rule.hpp"
+
 namespace trimtab::net {
 
 namespace {
@@ -143,6 +145,25 @@ UserNamespace parse_user_namespace(std::string_view uid_map, std::string_view ov
 
 UserNamespace own_user_namespace() {
   return parse_user_namespace(text_of("/proc/self/uid_map"), text_of("/proc/sys/kernel/overflowuid"));
+}
+
+std::string objection_to_agent_of(uid_t user, uid_t own, const UserNamespace& users, const std::string& named) {
+  const std::string id = std::to_string(user);
+  if (!peer_admitted(user, own) && id != named) {
+    return "user " + id + " listens there, and expected was root or user " + std::to_string(own) +
+           ". Nothing was sent to it. If it is your agent, set TRIMTAB_AGENT_UID=" + id;
+  }
+  if (users.knows(user)) return "";
+  return "who listens there has no number in this container (user namespace), so it may be anybody. Map that user here";
+}
+
+std::string objection_to_agent(int connection, const std::string& named) {
+  ucred listener{};
+  socklen_t size = sizeof listener;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0) {
+    return std::string("it cannot be seen who listens there: ") + std::strerror(errno);
+  }
+  return objection_to_agent_of(listener.uid, ::geteuid(), own_user_namespace(), named);
 }
 
 }  // namespace trimtab::net

@@ -5,6 +5,8 @@
 // followed.
 
 #include <sys/types.h>
+
+#include <string>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -56,5 +58,9 @@ struct UserNamespace {
 // number.
 [[nodiscard]] UserNamespace parse_user_namespace(std::string_view uid_map, std::string_view overflow);
 [[nodiscard]] UserNamespace own_user_namespace();
+
+// objection_to_agent() of one whose user that is. `own`: as whom this process runs, which can tell `users` apart.
+[[nodiscard]] std::string objection_to_agent_of(uid_t user, uid_t own, const UserNamespace& users,
+                                                const std::string& named);
 
 }  // namespace trimtab::net

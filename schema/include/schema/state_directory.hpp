@@ -25,6 +25,10 @@ namespace trimtab {
 // volume is its group's, or that of the user outside the container.
 [[nodiscard]] Status check_state_directory(const std::string& path);
 
+// The same of the folder of a daemon's Unix socket, where root's or this user's with the sticky bit will do, too:
+// nobody else can put another socket in the place of one there.
+[[nodiscard]] Status check_socket_directory(const std::string& path);
+
 // Makes what is missing of it. What is made is for its user alone, whatever the umask says: jobs' commands, logs and
 // plans are nobody else's. What was there stays as it is.
 [[nodiscard]] Status make_private_directories(const std::string& path);
@@ -35,5 +39,9 @@ namespace trimtab {
 // another in its place: everybody may write in a folder above it that is neither root's (a volume) nor of this user
 // with the sticky bit, or, for root, another user owns one.
 [[nodiscard]] Status check_own_state(const std::string& path);
+
+// Makes what is missing of `path` below a state directory of a person's own, and asks check_own_state() of each part: a
+// group may write in that directory, and any of its members may have made one first. REQUIRES: `path` begins with it.
+[[nodiscard]] Status make_own_directories(const std::string& state, const std::string& path);
 
 }  // namespace trimtab

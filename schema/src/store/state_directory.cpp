@@ -51,6 +51,27 @@ std::string danger_in(const std::string& path, const struct stat& seen) {
   return open ? "is one in which everybody may write, so that anybody may have prepared it" : "";
 }
 
+// Of a daemon, which is told of it by `flag`.
+Status check_directory(const std::string& path, const std::string& what, const std::string& flag) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) {
+    return unavailable(what + " " + path + " cannot be looked at: " + std::strerror(errno));
+  }
+  if (is_below_root(found.st_uid)) {
+    return bad_input(what + " of root's daemon must be root's, but " + path + " is user " +
+                     std::to_string(found.st_uid) +
+                     "'s, who may put there what root then runs: look at what is there, then chown root " + path +
+                     " and what is in it, or name another with " + flag + ", or run the daemon as that user");
+  }
+  if (!is_everybodys(found)) return {};
+  const bool is_volume = found.st_uid == 0;
+  if (is_volume || is_own(path, found)) return {};
+  return bad_input("everybody may write in " + what + " " + path + " of user " + std::to_string(found.st_uid) +
+                   ", who or anybody else may have prepared it: look at what is there and take the right away (chmod "
+                   "o-w), or name another with " +
+                   flag);
+}
+
 }  // namespace
 
 Result<std::string> user_state_directory(const std::string& state_home, const std::string& home) {
@@ -74,22 +95,14 @@ Status check_state_path(const std::string& path) {
 }
 
 Status check_state_directory(const std::string& path) {
+  return check_directory(path, "the state directory", "--state");
+}
+
+Status check_socket_directory(const std::string& path) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) != 0) {
-    return unavailable("the state directory " + path + " cannot be looked at: " + std::strerror(errno));
-  }
-  if (is_below_root(found.st_uid)) {
-    return bad_input("the state directory of root's daemon must be root's, but " + path + " is user " +
-                     std::to_string(found.st_uid) +
-                     "'s, who may put there what root then runs: look at what is there, then chown root " + path +
-                     " and what is in it, or name another with --state, or run the daemon as that user");
-  }
-  if (!is_everybodys(found)) return {};
-  const bool is_volume = found.st_uid == 0;
-  if (is_volume || is_own(path, found)) return {};
-  return bad_input("everybody may write in the state directory " + path + " of user " + std::to_string(found.st_uid) +
-                   ", who or anybody else may have prepared it: look at what is there and take the right away (chmod "
-                   "o-w), or name another with --state");
+  const bool seen = ::stat(path.c_str(), &found) == 0;
+  if (seen && (found.st_mode & S_ISVTX) != 0 && is_trusted(found.st_uid)) return {};
+  return check_directory(path, "the directory of the socket", "--socket");
 }
 
 Status make_private_directories(const std::string& path) {
@@ -127,6 +140,15 @@ Status check_own_state(const std::string& path) {
           "--state");
     }
     if (is_last) return {};
+  }
+}
+
+Status make_own_directories(const std::string& state, const std::string& path) {
+  for (std::size_t end = path.find('/', state.size() + 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    TRIMTAB_TRY_STATUS(make_private_directories(part));
+    TRIMTAB_TRY_STATUS(check_own_state(part));
+    if (end == std::string::npos) return {};
   }
 }
 

@@ -11,6 +11,7 @@
 #include "files.hpp"
 #include "report/report.hpp"
 #include "run/node_state.hpp"
+#include "schema/state_directory.hpp"
 
 using namespace trimtab;
 using namespace trimtab::cli;
@@ -79,11 +80,21 @@ TEST_CASE("a file that a person names is written through an own link, and takes 
   if (::geteuid() != 0) return;
   const Prepared prepared;
   prepared.put("own", "link");
-  prepared.put("foreign", "link");
-  REQUIRE(::lchown(prepared.scratch.path("foreign").c_str(), 65534, 65534) == 0);
-  REQUIRE(write_file(prepared.scratch.path("foreign"), "new").ok());
-  CHECK(read_file(prepared.precious).value() == prepared.before);
-  CHECK(read_file(prepared.scratch.path("foreign")).value() == "new");
+  // Also where an own link leads to it, by its whole path or beside itself.
+  fs::create_symlink(prepared.scratch.path("foreign"), prepared.scratch.path("to foreign"));
+  fs::create_symlink("to foreign", prepared.scratch.path("to that"));
+  for (const char* named : {"foreign", "to foreign", "to that"}) {
+    prepared.put("foreign", "link");
+    REQUIRE(::lchown(prepared.scratch.path("foreign").c_str(), 65534, 65534) == 0);
+    REQUIRE(write_file(prepared.scratch.path(named), named).ok());
+    CHECK(read_file(prepared.precious).value() == prepared.before);
+    CHECK_FALSE(fs::is_symlink(prepared.scratch.path("foreign")));
+    CHECK(read_file(prepared.scratch.path("foreign")).value() == named);
+    fs::remove(prepared.scratch.path("foreign"));
+  }
+  CHECK(fs::is_symlink(prepared.scratch.path("to that")));
+  fs::create_symlink("circle", prepared.scratch.path("circle"));
+  CHECK_FALSE(write_file(prepared.scratch.path("circle"), "new").ok());
   REQUIRE(write_file(prepared.scratch.path("own"), "new").ok());
   CHECK(read_file(prepared.precious).value() == "new");
 }
@@ -105,4 +116,26 @@ TEST_CASE("a state directory that another user has made is neither believed nor 
   }
   CHECK_FALSE(bring_down(state, SystemClock()).ok());
   CHECK_FALSE(fs::exists(state + "/up.lock"));
+}
+
+TEST_CASE("what a member of its group has made in a state directory is neither believed nor used") {
+  if (::geteuid() != 0) return;
+  const Scratch scratch;
+  UpOptions options;
+  options.state = scratch.path("state");
+  options.programs = "/no-such-programs";
+  options.agents = options.devices = 1;
+  for (const char* name : {"users", "coordinator", "hosts"}) {
+    fs::create_directories(options.state + "/" + name);
+    REQUIRE(::chown((options.state + "/" + name).c_str(), 65534, 65534) == 0);
+  }
+  const std::string others = " is user 65534's, who may have prepared it";
+  CHECK_THAT(write_user(options.state, {this_process(), {}, "job", ""}).error().message,
+             Catch::Contains("/users" + others));
+  CHECK_THAT(bring_up(options, SystemClock()).error().message, Catch::Contains("/coordinator" + others));
+  // Above one of ours, too.
+  const std::string above = options.state + "/hosts";
+  fs::create_directory(above + "/n1");
+  CHECK_THAT(make_own_directories(options.state, above + "/n1").error().message, Catch::Contains("/hosts" + others));
+  CHECK(make_own_directories(options.state, options.state + "/agents/n0").ok());
 }

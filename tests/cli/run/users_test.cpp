@@ -47,6 +47,22 @@ TEST_CASE("a run counts while it lives, and after it was killed as long as its c
   CHECK(files == 1);
 }
 
+TEST_CASE("where somebody has moved the users away, or put others in their place, nobody is taken for gone") {
+  const State state;
+  CHECK(may_have_users(state.path()));
+  REQUIRE(write_user(state.path(), {this_process(), {}, "a", ""}).ok());
+  CHECK(may_have_users(state.path()));
+  remove_user(state.path(), this_process());
+  CHECK_FALSE(may_have_users(state.path()));
+  const std::string users = state.path() + "/users";
+  if (::geteuid() == 0) {
+    REQUIRE(::chown(users.c_str(), 65534, 65534) == 0);
+    CHECK(may_have_users(state.path()));
+  }
+  std::filesystem::rename(users, state.path() + "/moved");
+  CHECK(may_have_users(state.path()));
+}
+
 TEST_CASE("what a run writes of itself is read, and half of it is refused") {
   const DaemonUser user{{3, 4}, {5, 6}, "train", "77.0"};
   const auto read = parse_daemon_user(to_json(user), "u");

@@ -84,6 +84,68 @@ TEST_CASE("a job's commands to many nodes are numbered in one transaction") {
   }
 }
 
+TEST_CASE("of a stretch of the loop's time each moment is charged once") {
+  using std::chrono::milliseconds;
+  LoopTime time;
+  time.limit(true);
+  const Nanoseconds before = time.charged();
+  time.charge("bob", milliseconds(104), milliseconds(110));
+  time.charge_rest("ana", milliseconds(100), milliseconds(120), before);
+  CHECK(time.charged() == milliseconds(20));
+  time.charge("ana", milliseconds(120), milliseconds(1120));
+  CHECK(time.wait("ana", milliseconds(1120)) == milliseconds(100 + 28 + 2000 - 1120 - 200));
+  CHECK(time.may_go_on("bob", milliseconds(1120)));
+}
+
+TEST_CASE("of kill switches that were thrown too often a tenant's are taken as it has its turn") {
+  World world;
+  world.services.loop_time.limit(true);
+  const std::map<std::string, std::uint64_t> peers{{"ana", 1}, {"bob", 2}};
+  for (const auto& [tenant, peer] : peers) {
+    world.hello_of_tenant("n-" + tenant, peer, tenant);
+    world.switch_to(peer, true);
+    world.switch_to(peer, false);
+  }
+  world.clock.advance(std::chrono::seconds(1));
+  const Nanoseconds now = world.clock.monotonic();
+  world.services.loop_time.charge("ana", now - std::chrono::seconds(1), now);
+  world.agents.tick();
+  CHECK(world.members.by_node("n-ana")->kill_switch);
+  CHECK_FALSE(world.members.by_node("n-bob")->kill_switch);
+  world.clock.advance(std::chrono::seconds(1));
+  world.agents.tick();
+  CHECK_FALSE(world.members.by_node("n-ana")->kill_switch);
+}
+
+TEST_CASE("a job is told of kill switches on nodes that may be its own, and of no others") {
+  World world;
+  world.hello("n0", 1);
+  world.hello_of_tenant("n1", 2, "ana");
+  for (const std::uint64_t peer : {1, 2}) world.switch_to(peer, true);
+  CHECK(world.members.kill_switches("ana") == std::set<std::string>{"n0", "n1"});
+  CHECK(world.members.kill_switches("bob") == std::set<std::string>{"n0"});
+}
+
+TEST_CASE("what a tenant's nodes say is charged to it, and its next messages wait; others' do not") {
+  World world;
+  const bool several = GENERATE(true, false);
+  world.services.loop_time.limit(several);
+  world.hello_of_tenant("n-ana", 1, "ana");
+  world.hello_of_tenant("n-bob", 2, "bob");
+  world.hello("everybody's", 3);
+  world.sending_takes = std::chrono::milliseconds(300);
+  for (const std::uint64_t peer : {1, 3}) world.heartbeat(peer);
+  world.sending_takes = Nanoseconds(0);
+  CHECK(world.services.loop_time.charged() == std::chrono::milliseconds(several ? 300 : 0));
+  for (const std::uint64_t peer : {1, 2, 3, 4}) CHECK(world.agents.wait_of(peer) == Nanoseconds(0));  // paid meanwhile
+  world.sending_takes = std::chrono::milliseconds(300);
+  world.heartbeat(1);
+  CHECK(world.agents.wait_of(1) == std::chrono::milliseconds(several ? 100 : 0));
+  for (const std::uint64_t peer : {2, 3, 4}) CHECK(world.agents.wait_of(peer) == Nanoseconds(0));
+  world.clock.advance(std::chrono::milliseconds(100));
+  CHECK(world.agents.wait_of(1) == Nanoseconds(0));
+}
+
 TEST_CASE("what waits for devices is charged to its tenant, and waits for its turn") {
   World world;
   world.services.loop_time.limit(true);

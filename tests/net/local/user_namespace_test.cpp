@@ -28,3 +28,17 @@ TEST_CASE("a map in pieces that leaves nobody out knows everybody; one that cann
   CHECK_FALSE(parse_user_namespace("", "").knows(65534));
   CHECK(parse_user_namespace("", "").knows(1000));
 }
+
+TEST_CASE("an agent is believed that is root's, the own user's or the named one's") {
+  const UserNamespace all{};
+  for (const uid_t user : {0U, 1000U}) CHECK(objection_to_agent_of(user, 1000, all, "").empty());
+  const std::string said = objection_to_agent_of(1001, 1000, all, "");
+  CHECK(said.find("user 1001 listens there, and expected was root or user 1000") == 0);
+  CHECK(said.find("TRIMTAB_AGENT_UID=1001") != std::string::npos);
+  CHECK(objection_to_agent_of(1001, 1000, all, "1001").empty());
+  CHECK_FALSE(objection_to_agent_of(1001, 1000, all, "1002").empty());
+  CHECK_FALSE(objection_to_agent_of(1000, 0, all, "").empty());  // root obeys nobody who is not named
+  const UserNamespace container{false, 65534};
+  CHECK(objection_to_agent_of(0, 1000, container, "").empty());
+  CHECK(objection_to_agent_of(65534, 65534, container, "65534").find("may be anybody") != std::string::npos);
+}

@@ -138,6 +138,32 @@ TEST_CASE("a person's state directory is believed where nobody else could prepar
   REQUIRE(::rmdir(top.c_str()) == 0);
 }
 
+TEST_CASE("a socket's folder is one where nobody else can put another socket in its place") {
+  char name[] = "/tmp/trimtab-state-XXXXXX";
+  const std::string directory = ::mkdtemp(name);
+  CHECK(check_socket_directory(directory).ok());
+  CHECK_FALSE(check_socket_directory(directory + "/none").ok());
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) {
+    REQUIRE(::chmod(directory.c_str(), 0777) == 0);
+    CHECK(check_socket_directory(directory).ok());  // a volume
+    REQUIRE(::chown(directory.c_str(), 65534, 65534) == 0);
+    REQUIRE(::chmod(directory.c_str(), 01777) == 0);
+    CHECK(check_socket_directory(directory).error().message.find("is user 65534's") != std::string::npos);
+    REQUIRE(::seteuid(65534) == 0);
+  }
+  for (const mode_t mode : {mode_t{0700}, mode_t{02775}, mode_t{01777}}) {
+    REQUIRE(::chmod(directory.c_str(), mode) == 0);
+    CHECK(check_socket_directory(directory).ok());
+  }
+  REQUIRE(::chmod(directory.c_str(), 0777) == 0);
+  const std::string said = check_socket_directory(directory).error().message;
+  CHECK(said.find("everybody may write in the directory of the socket " + directory) == 0);
+  CHECK(said.find("--socket") != std::string::npos);
+  if (is_root) REQUIRE(::seteuid(0) == 0);
+  REQUIRE(::rmdir(directory.c_str()) == 0);
+}
+
 TEST_CASE("a user's state stands where the environment says, and without that nowhere") {
   CHECK(*user_state_directory("/s", "/home/u") == "/s/trimtab");
   CHECK(*user_state_directory("", "/home/u") == "/home/u/.local/state/trimtab");
