@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TRIMTAB_BUILD", ROOT / "build" / "release"))
 TRIMTAB = BUILD / "bin" / "trimtab"
 os.environ["TRIMTAB_RUN_AS_ROOT"] = "true"  # of agents, where root runs the tests
+# Commands that load no PyTorch: costs are made up, and ranks sleep in a step.
+PLAIN = {command: ["/usr/bin/python3", "tests/system/histories/rank_job.py", command, *words] for command, words in {
+    "describe": [],
+    "benchmark": ["--requests", "{requests}"],
+    "train": ["--plan", "{plan}", "--rank", "{rank}", "--world-size", "{world_size}", "--rendezvous", "{rendezvous}", "--steps", "{steps}",
+              "--log", "@DIR@"],
+}.items()}
 
 
 def wait_until(condition, what, seconds):
@@ -139,12 +147,15 @@ class Installation:
     def report(self):
         return json.loads((self.out / "report.json").read_text())
 
-    def write_job(self, name="tiny", **changes):
-        """A job small enough that a step takes some 20 ms, from the files beside this one."""
+    def write_job(self, name="tiny", plain=(), **changes):
+        """A job small enough that a step takes some 20 ms, from the files beside this one. `plain`: which commands are those of PLAIN."""
         source = pathlib.Path(__file__).parent / "tiny"
         for file in source.iterdir():
-            text = file.read_text().replace("@ROOT@", str(ROOT)).replace("@NAME@", name).replace("@DIR@", str(self.directory))
-            for old, new in {"AFTER": "stop", **changes}.items():
+            text = file.read_text()
+            for command in plain:
+                text = re.sub(rf"^{command} .*$", f"{command} = {json.dumps(PLAIN[command])}", text, flags=re.MULTILINE)
+            values = {"ROOT": ROOT, "NAME": name, "DIR": self.directory, "AFTER": "stop", **changes}
+            for old, new in values.items():
                 text = text.replace(f"@{old}@", str(new))
             (self.directory / file.name).write_text(text)
         return self.directory / "job.toml"
@@ -170,7 +181,7 @@ def rank_of(pid):
 
 
 def rank_processes(job_directory):
-    """Pids of training ranks whose command line names this directory."""
+    """Pids of training ranks, the trainer's or PLAIN, whose command line names this directory."""
     pids = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -179,7 +190,8 @@ def rank_processes(job_directory):
             command = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(part.endswith(b"train.py") for part in command) and any(str(job_directory).encode() in part for part in command):
+        trains = b"train" in command or any(part.endswith(b"train.py") for part in command)
+        if trains and any(str(job_directory).encode() in part for part in command):
             pids.append(int(entry.name))
     return sorted(pids)
 

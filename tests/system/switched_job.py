@@ -49,7 +49,8 @@ def job_document(directory, ranks, number, memory, environment):
     run = f"run{number}"
 
     def command(program, *words):
-        return ["/usr/bin/python3", f"trainer/{program}.py", "--config", f"{directory}/gpt.toml", *words]
+        # Batch work: see tests/trainer/rank_programs.py.
+        return ["chrt", "--batch", "0", "/usr/bin/python3", f"trainer/{program}.py", "--config", f"{directory}/gpt.toml", *words]
 
     place = ["--rank", "{rank}", "--local-rank", "{local_rank}", "--world-size", "{world_size}", "--rendezvous", "{rendezvous}"]
     return {

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from installation import BUILD, TRIMTAB, Installation
+from installation import BUILD, PLAIN, TRIMTAB, Installation, replace_in
 
 COORDINATOR = BUILD / "bin" / "trimtab-coordinator"
 AGENT = BUILD / "bin" / "trimtab-agent"
@@ -50,19 +50,18 @@ class Faults(unittest.TestCase):
     def test_a_command_that_does_not_exist(self):
         for command in ("describe", "benchmark", "train"):
             with self.subTest(command), Installation() as trimtab:
-                job = trimtab.write_job(MEMORY="1GiB")
-                text = job.read_text().replace('"/usr/bin/python3", "trainer/' + command, '"no-such-python", "trainer/' + command)
-                job.write_text(text)
+                job = trimtab.write_job(MEMORY="1GiB", plain=PLAIN)
+                replace_in(job, {f'{command} = ["/usr/bin/python3"': f'{command} = ["no-such-python"'})
                 code, said = self.tune(trimtab, job)
                 self.assertEqual(code, 3, said)
                 self.assertIn("no-such-python", said.splitlines()[-1])
 
     def test_an_initial_plan_that_does_not_fit_the_cluster(self):
         with Installation() as trimtab:
-            job = trimtab.write_job(MEMORY="1GiB")
+            job = trimtab.write_job(MEMORY="1GiB", plain=PLAIN)
             (trimtab.directory / "initial.json").write_text(
-                '{"schema": "trimtab.plan/1", "model": "tiny", "global_batch": 8, "microbatch": 1,'
-                ' "stages": [{"devices": [0, 5], "segments": [{"operators": [0, 6], "dp": 2}]}]}')
+                '{"schema": "trimtab.plan/1", "model": "soak", "global_batch": 8, "microbatch": 1,'
+                ' "stages": [{"devices": [0, 5], "segments": [{"operators": [0, 4], "dp": 2}]}]}')
             job.write_text(job.read_text().replace("steps = 100000", f'steps = 100000\ninitial_plan = "{trimtab.directory}/initial.json"'))
             code, said = self.tune(trimtab, job)
             self.assertEqual(code, 3, said)

@@ -48,7 +48,7 @@ class KillHard(unittest.TestCase):
     def tuned_with_a_kill(self, kill, moment):
         with Installation() as trimtab:
             trimtab.up()
-            job = trimtab.write_job(MEMORY="1GiB")
+            job = trimtab.write_job(MEMORY="1GiB", plain=["benchmark"])
             tune = trimtab.start_tune(job)
             wait_until(lambda: rank_processes(trimtab.directory), "the job's start", 120)
             # The moment is random on purpose; the seed is printed.

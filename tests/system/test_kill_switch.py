@@ -7,7 +7,7 @@ import sqlite3
 import time
 import unittest
 
-from installation import Installation, kill_hard, rank_processes, wait_until
+from installation import PLAIN, Installation, kill_hard, rank_processes, replace_in, wait_until
 
 
 class KillSwitch(unittest.TestCase):
@@ -42,7 +42,8 @@ class KillSwitch(unittest.TestCase):
 
     def test_the_ranks_leave_a_trials_plan_without_a_coordinator(self):
         with Installation() as trimtab:
-            job = trimtab.write_job(MEMORY="1GiB", AFTER="continue")
+            job = trimtab.write_job(MEMORY="1GiB", AFTER="continue", plain=PLAIN)
+            replace_in(job, {"measure_steps = 6": "measure_steps = 50"})  # a trial that lasts until it is seen
             tune = trimtab.start_tune(job)
             wait_until(lambda: len(rank_processes(trimtab.directory)) == 2, "the start of both ranks", 120)
             ranks = rank_processes(trimtab.directory)

@@ -365,20 +365,17 @@ class Bare(RunTest):
         self.bare("TRIMTAB=0", TRIMTAB="0")
 
 
-@unittest.skipUnless(shutil.which("torchrun", path="/usr/bin"), "Debian's python3-torch is not installed")
 class Card(RunTest):
-    """A plain PyTorch job of two ranks, which knows nothing of Trimtab."""
+    JOBS = pathlib.Path(__file__).parent
 
-    JOB = pathlib.Path(__file__).parent / "watched_jobs" / "job.py"
-
-    def train(self, *flags, seconds=8, **environment):
-        self.log = self.directory / "steps.log"
-        return self.run_it("sh", "-c", '"$@"; code=$?; touch ended; exit $code', "sh", "/usr/bin/torchrun", "--nproc_per_node", 2, *DEBIANS, "--master_port", free_port(), self.JOB, "--seconds", seconds, "--log",
-                           self.log, flags=flags, environment={**self.environment, **environment}, timeout=150)
-
+    @unittest.skipUnless(shutil.which("torchrun", path="/usr/bin"), "Debian's python3-torch is not installed")
     def test_the_card_comes_at_the_end_and_its_step_is_that_of_the_scripts_own_log(self):
+        """Of a plain PyTorch job of two ranks, which knows nothing of Trimtab."""
+        log = self.directory / "steps.log"
         begun = time.monotonic()
-        done = self.train("--out", "out dir")
+        done = self.run_it("sh", "-c", '"$@"; code=$?; touch ended; exit $code', "sh", "/usr/bin/torchrun", "--nproc_per_node", 2, *DEBIANS,
+                           "--master_port", free_port(), self.JOBS / "watched_jobs" / "job.py", "--seconds", 8, "--log", log,
+                           flags=["--out", "out dir"], timeout=150)
         took, ended = time.monotonic() - begun, time.time()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(took, 60, "from the job's start to its card")
@@ -386,16 +383,18 @@ class Card(RunTest):
         self.assertLess(ended - (self.directory / "ended").stat().st_mtime, 5, "from the command's end to its card and the end of `run`")
         card = json.loads((self.directory / "out dir" / "card.json").read_text())
         self.assertEqual((card["schema"], card["job"], card["ranks"]), ("trimtab.card/1", "job", 2), done.stderr)
-        own = statistics.median(float(line) for line in self.log.read_text().split()[5:])
+        own = statistics.median(float(line) for line in log.read_text().split()[5:])
         self.assertAlmostEqual(card["step_ms"]["median"] / own, 1, delta=0.05)
         text = (self.directory / "out dir" / "card.txt").read_text()
         self.assertIn(text.strip(), done.stderr)
         self.assertNotIn("trimtab", done.stdout)
 
     def test_the_cards_directory_is_named_after_the_job(self):
-        done = self.train(seconds=4)
+        with subprocess.Popen(["sleep", "4"], stdout=subprocess.PIPE) as clock:  # The rank ends with its input.
+            done = self.run_it(sys.executable, self.JOBS / "watched_rank.py", stdin=clock.stdout,
+                               environment={**self.environment, "RANK": "0", "WORLD_SIZE": "1"})
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue((self.directory / "trimtab-out" / "job" / "card.json").is_file(), done.stderr)
+        self.assertTrue((self.directory / "trimtab-out" / "watched_rank" / "card.json").is_file(), done.stderr)
 
     def test_a_directory_that_cannot_be_written_is_said_before_the_command_starts(self):
         done = self.run_it("sh", "-c", "echo begun >&2", flags=["--out", "/proc/no"])

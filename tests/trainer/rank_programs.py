@@ -1,6 +1,7 @@
 """Starts programs of the trainer as forks of a process that has loaded PyTorch: loading it takes a program over a second of
 a processor, and these tests start some hundred. Each is a process of its own, with its own arguments, environment, output
 and exit status, as if it had been started afresh. It holds less, though: of libraries only what it touches itself."""
+import gc
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -12,6 +13,9 @@ from unittest import mock
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDERS = [os.path.join(ROOT, "trainer"), os.path.join(ROOT, "client", "python"), os.path.dirname(os.path.abspath(__file__))]
 LOADED = ["train", "benchmark", "describe", "train_plans"]
+# Gloo's thread spins while another holds what it wants, which a third may have taken the processor from: a fifth of the time of
+# ranks that share cores. As batch work they take it from each other seldom. All that is started from here on inherits that.
+os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 class Program:
@@ -67,6 +71,7 @@ class FreshProgram(subprocess.Popen):
 def _run(words, files, environment):
     """In the new process: `words` are the program's file and its arguments."""
     assert set(LOADED) <= set(sys.modules), "the process that is forked could not load the trainer"
+    gc.freeze()  # A collection would copy all pages of what was loaded.
     for descriptor, path in enumerate(files, 1):
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(opened, descriptor)

@@ -153,6 +153,7 @@ class LiveSwitch(JobTest):
         self.agent.wait_for_step(max(message["step"] for _, message in failed) + 2)
         log = self.stop(run)
         self.assertEqual(log[max(log)]["epoch"], 0, "the job went back to the plan before")
+        self.fresh = False
         # How many steps these are is a matter of the machine's speed, and rounding adds up: 1.5e-4 after 138.
         self.assert_same_training(self.train(SINGLE, 1, max(log) + 1, config=config), log, tolerance=1e-3)
 

@@ -1,5 +1,6 @@
 """Jobs whose ranks hold shares of operators: what they save, resume from, and lose when one of them dies."""
 import os
+import signal
 import unittest
 
 from fake_agent import FakeAgent
@@ -48,27 +49,31 @@ class Sharding(JobTest):
         self.assert_same_training(wanted, found)
 
     def test_live_changes_and_a_rank_lost_in_one(self):
-        wanted = self.train(SINGLE, 1, 75)
         agent = FakeAgent(os.path.join(self.folder, "agent.sock"))
         self.addCleanup(agent.close)
+        orders = os.path.join(self.folder, "orders")
         run = self.start(TENSOR, 4, 5000, "--snapshots", self.snapshots, environment={
-            "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_KILL": "2:70:moving"})
+            "TRIMTAB_SOCKET": agent.path, "TRIMTAB_TEST_ORDERS": orders})
         agent.wait_for_step(2)
         active = agent.change_plan(1, SHARDED, 4)
         self.assertEqual(len({message["step"] for _, message in active}), 1)
         for epoch, document in enumerate((SEQUENCES, HYBRID, ROUNDS), 2):
             agent.change_plan(epoch, document, 4)
-        agent.propose(5, TENSOR, 4)
-        agent.send({"type": "plan_commit", "epoch": 5, "step": 70})
+        self.write("orders.new", f"2 moving {int(signal.SIGKILL)}")
+        os.rename(orders + ".new", orders)
+        step = agent.propose(5, TENSOR, 4)
+        agent.send({"type": "plan_commit", "epoch": 5, "step": step + 2})
         run.wait()
         for rank in (0, 1, 3):
             self.assertEqual(run.codes[rank], 3)
             self.assertIn(f"rank {rank}: rank 2 is gone", run.errors[rank])
         before = run.log()
         self.assertEqual({line["epoch"] for line in before.values()}, set(range(5)))
-        after = self.train(SEQUENCES, 4, 75, "--snapshots", self.snapshots)
-        self.assertEqual(min(after), 70, "the change's own snapshot is whole")
-        self.assert_same_training(wanted, {**before, **after})
+        change = max(before) + 1
+        self.assertGreaterEqual(change, step + 2)
+        after = self.train(SEQUENCES, 4, change + 5, "--snapshots", self.snapshots)
+        self.assertEqual(min(after), change, "the change's own snapshot is whole")
+        self.assert_same_training(self.train(SINGLE, 1, change + 5), {**before, **after})
 
     def wide_model(self, vocabulary):
         return self.write("wide.toml", STEADY.replace("vocabulary = 64", f"vocabulary = {vocabulary}")
