@@ -63,7 +63,8 @@ PRIORS = {
 
 def question(row):
     """The row's, and of mcore_h100, which states neither microbatch nor interleaving, what its tables are usual with:
-    four samples at once without stages, and else one, in as many chunks (at most six) as its layers allow."""
+    four samples at once without stages, and else one, in as many chunks (at most six) as its layers allow, but in several: stages'
+    communication is overlapped there (README.md), which Megatron does for interleaved schedules alone (arguments.py)."""
     asked = row.question
     if row.family == "mcore_h100":
         plan, layers = asked["plan"], asked["model"]["layers"]
@@ -71,7 +72,8 @@ def question(row):
         if plan["pp"] == 1:
             plan["microbatch"] = min(4, samples)
         elif samples % plan["pp"] == 0:
-            plan["vpp"] = max(n for n in range(1, 7) if layers % (plan["pp"] * n) == 0)
+            several = [n for n in range(2, layers + 1) if layers % (plan["pp"] * n) == 0]
+            plan["vpp"] = max([n for n in several if n <= 6] or several[:1])
     return asked
 
 

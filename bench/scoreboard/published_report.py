@@ -72,10 +72,10 @@ def _introduction(told, command):
         ),
         Paragraph(
             "No number was fitted to a scored family. But the errors of all published families could be seen while the model was written, and some of "
-            "its structure was chosen then: that a framework's source was read again, which bytes an allocator keeps waiting, that products of "
-            "unaligned shapes are slower, how little a product of its own hides, that buckets wait for the network one by one, that Ultra-Scale's "
-            "memory is what is reserved, what float8 casts, and what it gathers in one byte, what torch.compile hides of tensor parallelism, "
-            "and the chance of 95 % that `plan find` asks for. Rows that nobody has seen are the better judge."
+            "its structure was chosen then: that sources of frameworks and of the seen families were read again, which bytes an allocator keeps "
+            "waiting, that products of unaligned shapes are slower, how little a product of its own hides, that buckets wait for the network one by "
+            "one, that Ultra-Scale's memory is what is reserved, what float8 casts, and what it gathers in one byte, what torch.compile hides of "
+            "tensor parallelism, and the chance of 95 % that `plan find` asks for. Rows that nobody has seen are the better judge."
         ),
     ]
 

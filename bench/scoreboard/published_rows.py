@@ -16,7 +16,10 @@ without a question. What a row leaves open is taken as usual for its software, a
 - an empty `overlap` of NeMo's recipes is all that NeMo's recipes switch on, since later releases of them say so;
 - NeMo's recipes reduce gradients as bfloat16 (grad_sync_dtype: bf16 in the same repository's llama3.1/llama3.1_70b.yaml,
   grad_reduce_in_fp32 = False in its llama3.1/pretrain_llama31.py of v25.04);
-- "selective blocks (fraction not stated)" is every second layer;
+- "selective blocks (fraction not stated)" is every second layer, but of fms-fsdp the share that follows from its README's HFU
+  and MFU (fms_share);
+- Kuaishou's fork of Megatron-LM, and the snapshot of January 2024 beside it, compute swiglu by two kernels
+  (megatron/model/transformer.py, megatron/core/transformer/mlp.py of kwai/Megatron-Kwai@b2646e4d);
 - Nanotron of early 2025 reduces gradients beside the last backward pass without ZeRO alone (its trainer.py of 0e0a27ea);
 - Omni-Path links have 100 Gbit/s each, since no other were sold then. EFA beside H100s is that of AWS's p5 instances,
   3,200 Gbit/s a node. Other rates that are not stated stay out. A fabric that is stated (RoCE, EFA) is told.
@@ -284,12 +287,19 @@ def _plan(get, framework, assumed):
         "sequence_parallel": _sequence_parallel(get, framework, tensor, assumed),
         "fused_attention": "unfused" not in get["attention_kernel"].lower() and "no flash" not in get["attention_kernel"].lower(),
         "flash2": bool(re.search(r"kwai|flash-?attn|flash2", (get["software"] + get["attention_kernel"]).lower())),
+        "fused_activation": "kwai" not in get["software"].lower(),
+        "fused_accumulation": "no gradient accumulation fusion" not in get["other"].lower(),
+        "switch_sums": not re.search(r"nccl (ring|tree)", get["other"].lower()),
         "compiled_loss": compiles_loss(get),
         "overlap": overlap_of(get, framework, assumed),
         "framework": framework,
     }
     plan.update(sharded_of(get, replicas, context, framework))
     plan.update(recompute_of(get["recompute"], framework, get.count("layers"), assumed))
+    share = fms_share(get)
+    if share is not None:
+        assumed[-1] = "the README's HFU and MFU say how many layers are recomputed"
+        plan["recomputed_share"] = share
     plan.update(precision_of(get["precision"], framework, get["sharding"] + " " + get["software"]))
     offloaded = re.search(r"activation offload ratio\s*([\d.]+)", get["other"])
     if offloaded:
@@ -303,9 +313,9 @@ def compiles_loss(get):
     """Whether the loss makes no logits of float32.
 
     torchtitan compiles it with the model since 2025. In 2024 its train.py left the loss out. MPT's is a fused kernel
-    unless told otherwise (loss_fn in llmfoundry/models/mpt/modeling_mpt.py).
+    unless told otherwise (loss_fn in llmfoundry/models/mpt/modeling_mpt.py). NeMo's models have cross_entropy_loss_fusion.
     """
-    if "foundry" in get["software"].lower():
+    if re.search("foundry|nemo|megatron-bridge", get["software"].lower()):
         return True
     since = re.search(r"torchtitan (\d{4})", get["software"].lower())
     return bool(since) and int(since.group(1)) >= 2025 and "compile" in get["other"].lower()
@@ -398,6 +408,27 @@ def _share(words, layers):
             continue
         return min(1.0, max(0.0, share))
     return None
+
+
+# MFU and HFU by foundation-model-stack/fms-fsdp's README at 5a296af, on A100 and on H100.
+FMS_UTILIZATION = {
+    "Llama-2-13B": {"A100": (0.61, 0.69), "H100": (0.43, 0.46)},
+    "Llama-2-34B": {"A100": (0.55, 0.74), "H100": (0.38, 0.49)},
+    "Llama-2-70B": {"A100": (0.55, 0.74), "H100": (0.38, 0.47)},
+}
+
+
+def fms_share(get):
+    """The share of layers that fms-fsdp recomputes, or None.
+
+    HFU counts what is recomputed, MFU does not, and seconds are in neither's quotient. It is 4/3 where all layers are recomputed.
+    So it is in the same file before 3b1ce15, whose table says so in words: 0.64 / 0.47 and 0.67 / 0.50.
+    """
+    utilization = FMS_UTILIZATION.get(get["model"], {}).get(get["gpu"][:4])
+    if not utilization or "fms" not in get["software"].lower() or "fraction not stated" not in get["recompute"]:
+        return None
+    model, hardware = utilization
+    return round(min(1.0, 3 * (hardware / model - 1)), 2)
 
 
 def overlap_of(get, framework, assumed):

@@ -34,7 +34,7 @@ double Collectives::bus_bandwidth(const Group& group, bool reduces) const {
   double inside = gpu.link_bandwidth > 0 ? gpu.link_bandwidth * constants_.nvlink_share
                                          : gpu.pcie_bandwidth * constants_.pcie_share;
   // Switches that add up (NVLink SHARP): Hopper and later, a whole node.
-  const bool sums = reduces && gpu.linked >= 8 && gpu.generation >= Generation::kHopper &&
+  const bool sums = switch_sums_ && reduces && gpu.linked >= 8 && gpu.generation >= Generation::kHopper &&
                     gpu.generation != Generation::kOther && group.in_node >= 4;
   if (sums) inside *= constants_.switch_gain;
   if (group.nodes() <= 1) return inside;

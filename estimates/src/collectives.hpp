@@ -18,7 +18,9 @@ struct Group {
 
 class Collectives {
  public:
-  Collectives(const Machine& machine, const Constants& constants) : machine_(machine), constants_(constants) {}
+  // `switch_sums`: switches that can add up do.
+  Collectives(const Machine& machine, const Constants& constants, bool switch_sums = true)
+      : machine_(machine), constants_(constants), switch_sums_(switch_sums) {}
 
   // Devices `stride` apart in the order of ranks: tensor-parallel groups have stride 1.
   [[nodiscard]] Group group(double devices, double stride) const;
@@ -36,6 +38,7 @@ class Collectives {
 
   const Machine& machine_;
   const Constants& constants_;
+  bool switch_sums_;
 };
 
 }  // namespace trimtab::estimates

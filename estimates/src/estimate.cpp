@@ -29,9 +29,9 @@ class StepEstimate {
         shape_(shape),
         plan_(plan),
         constants_(constants),
-        traits_(traits_of(plan.framework)),
+        traits_(traits_of(plan)),
         layers_(machine, shape, plan, constants),
-        collectives_(machine, constants),
+        collectives_(machine, constants, plan.switch_sums),
         layer_(layers_.layer()),
         head_(layers_.head()),
         embedding_(layers_.embedding()) {}
@@ -44,6 +44,7 @@ class StepEstimate {
   void shard(StageTime& time, double layers) const;
   [[nodiscard]] double device_parameters(std::int32_t stage) const { return stage_parameters(shape_, plan_, stage); }
   [[nodiscard]] double exposed(double communication, double beside, bool overlaps) const;
+  [[nodiscard]] double exposed_of_chunks(double communication, double pass, bool overlaps) const;
   [[nodiscard]] double transfers(double microbatches) const;
   void reduce(StepParts& parts, const StageTime& slowest, double count) const;
   void update(StepParts& parts, double count) const;
@@ -142,6 +143,15 @@ double StepEstimate::exposed(double communication, double beside, bool overlaps)
   return communication - hidden + hidden * constants_.overlap_loss;
 }
 
+// Of what is reduced behind the last backward pass, or gathered before the first forward pass. Interleaved stages run a
+// chunk for as many microbatches as there are stages, and then the next one: all chunks but one have the others' passes
+// beside them (get_model_chunk_id in megatron/core/pipeline_parallel/schedules.py).
+double StepEstimate::exposed_of_chunks(double communication, double pass, bool overlaps) const {
+  const double one = 1.0 / plan_.chunks;
+  return exposed(communication * one, pass * one, overlaps) +
+         exposed(communication * (1 - one), pass * (1 - one) * plan_.stages, overlaps);
+}
+
 // A microbatch's way over the borders of stages. The steady part waits twice for each microbatch where nothing hides
 // it.
 double StepEstimate::transfers(double microbatches) const {
@@ -170,10 +180,10 @@ void StepEstimate::reduce(StepParts& parts, const StageTime& slowest, double cou
   if (plan_.sharded == Sharded::kGradients && microbatches > 1) {
     parts.gradients += (microbatches - 1) * exposed(reduction, slowest.backward, plan_.overlaps_gradients);
   }
-  parts.gradients += exposed(reduction, slowest.backward, plan_.overlaps_gradients);
+  parts.gradients += exposed_of_chunks(reduction, slowest.backward, plan_.overlaps_gradients);
   if (plan_.sharded == Sharded::kNothing) return;
   const double gather = collectives_.all_gather(group, count * gathered_bytes());
-  parts.parameters += exposed(gather, slowest.sum() - slowest.backward, plan_.overlaps_parameters);
+  parts.parameters += exposed_of_chunks(gather, slowest.sum() - slowest.backward, plan_.overlaps_parameters);
 }
 
 void StepEstimate::update(StepParts& parts, double count) const {

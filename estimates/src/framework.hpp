@@ -41,6 +41,7 @@ struct FrameworkTraits {
   bool scatters_gradients = true;  // of sharded states: reduce-scatter, else all-reduce
 };
 
-[[nodiscard]] FrameworkTraits traits_of(Framework framework);
+// Of the plan's framework, with the kernels that the plan says are not fused.
+[[nodiscard]] FrameworkTraits traits_of(const UniformPlan& plan);
 
 }  // namespace trimtab::estimates

@@ -8,6 +8,7 @@ namespace {
 // Transformer Engine's modules and Megatron-Core's fused operators.
 FrameworkMemory megatron(const UniformPlan& plan) {
   FrameworkMemory framework;
+  framework.activation_product = plan.fused_activation ? 1 : 2;
   framework.float8_inputs = plan.precision == Precision::kFloat8;
   // Float8 and its transpose. Parameters in float8 demand a sharded optimizer (--fp8-param-gather).
   if (framework.float8_inputs && plan.sharded == Sharded::kNothing) framework.weight_bytes = 4;

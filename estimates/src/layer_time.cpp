@@ -9,9 +9,9 @@ LayerTimes::LayerTimes(const Machine& machine, const ModelShape& shape, const Un
     : shape_(shape),
       plan_(plan),
       constants_(constants),
-      traits_(traits_of(plan.framework)),
+      traits_(traits_of(plan)),
       kernels_(machine.gpu, constants, traits_.newest_attention && !plan.flash2),
-      collectives_(machine, constants),
+      collectives_(machine, constants, plan.switch_sums),
       tokens_(static_cast<double>(plan.microbatch) * shape.sequence / plan.context) {}
 
 double LayerTimes::linear(double in, double out, bool backward, Precision precision) const {
@@ -164,7 +164,8 @@ LayerTimes::Parts LayerTimes::parts(bool backward) const {
   const double hidden = tokens_ * shape_.hidden * traits_.hidden_bytes / shared;
   const double activated = tokens_ * ffn * traits_.ffn_bytes;
   parts.activations = kernels_.moved(times * (hidden * 0.4 + activated));
-  parts.moved = kernels_.moved(times * (hidden + activated + tokens_ * queries * traits_.heads_bytes));
+  const double rotated = shape_.positions > 0 ? 0 : tokens_ * queries * traits_.heads_bytes;
+  parts.moved = kernels_.moved(times * (hidden + activated + rotated));
   parts.tensor = tensor_communication(backward, parts.products);
   parts.context = context_communication(backward, parts.attention);
   return parts;

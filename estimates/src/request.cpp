@@ -208,6 +208,9 @@ Result<UniformPlan> read_uniform_plan(const json& object, const std::string& sou
   TRIMTAB_TRY_STATUS(members.number("optimizer_bytes", plan.optimizer_bytes));
   TRIMTAB_TRY_STATUS(members.flag("fused_attention", plan.fused_attention));
   TRIMTAB_TRY_STATUS(members.flag("flash2", plan.flash2));
+  TRIMTAB_TRY_STATUS(members.flag("fused_activation", plan.fused_activation));
+  TRIMTAB_TRY_STATUS(members.flag("fused_accumulation", plan.fused_accumulation));
+  TRIMTAB_TRY_STATUS(members.flag("switch_sums", plan.switch_sums));
   TRIMTAB_TRY_STATUS(members.flag("compiled_loss", plan.compiled_loss));
   TRIMTAB_TRY_STATUS(members.flag("rowwise_scales", plan.rowwise_scales));
   TRIMTAB_TRY_STATUS(read_overlaps(members, plan));
@@ -297,6 +300,9 @@ nlohmann::ordered_json plan_json(const UniformPlan& plan) {
           {"optimizer_bytes", plan.optimizer_bytes},
           {"flash2", plan.flash2},
           {"fused_attention", plan.fused_attention},
+          {"fused_activation", plan.fused_activation},
+          {"fused_accumulation", plan.fused_accumulation},
+          {"switch_sums", plan.switch_sums},
           {"compiled_loss", plan.compiled_loss},
           {"rowwise_scales", plan.rowwise_scales},
           {"overlap", overlap},

@@ -94,6 +94,23 @@ class Reading(unittest.TestCase):
         self.assertEqual(0.25, dense(recompute="4 of 16 layers").question["plan"]["recomputed_share"])
         self.assertEqual(["what is recomputed"], dense(recompute="").assumed)
 
+    def test_the_share_of_layers_that_fms_recomputes(self):
+        words = {"software": "fms-fsdp (torch nightly, 2024)", "recompute": "selective blocks (fraction not stated)"}
+        for gpu, model, share in (("A100", "34B", 1.0), ("H100", "34B", 0.87), ("H100", "70B", 0.71), ("H100", "13B", 0.21)):
+            row = dense(gpu=gpu, model="Llama-2-" + model, **words)
+            self.assertEqual(("layer", share), (row.question["plan"]["recompute"], row.question["plan"]["recomputed_share"]))
+        self.assertEqual(0.5, dense(**words).question["plan"]["recomputed_share"])
+
+    def test_kernels_that_are_not_fused(self):
+        def unfused(**changes):
+            plan = dense(**changes).question["plan"]
+            return [name for name in ("fused_activation", "fused_accumulation", "switch_sums") if not plan[name]]
+
+        self.assertEqual([], unfused())
+        self.assertEqual(["fused_activation"], unfused(software="Megatron-Kwai atc24ae (Megatron-LM of 2024-01)"))
+        golden = "deterministic mode; no gradient accumulation fusion; NCCL ring"
+        self.assertEqual(["fused_accumulation", "switch_sums"], unfused(other=golden))
+
     def test_bytes_of_states(self):
         pure = dense(precision="bf16 (pure: low-precision optimizer states and gradients)").question["plan"]
         self.assertEqual((2, 4), (pure["gradient_bytes"], pure["optimizer_bytes"]))

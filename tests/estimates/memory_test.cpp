@@ -137,6 +137,17 @@ TEST_CASE("float8 keeps inputs of products in one byte") {
   CHECK(bfloat16 - layer_activations(llama_8b(), whole).whole == 8192.0 * (2 * 4096 + 14336 - 4096));
 }
 
+TEST_CASE("an activation function of its own keeps what it made") {
+  UniformPlan apart = plan(1, 1, 1);
+  const double fused = layer_activations(llama_8b(), apart).kept;
+  apart.fused_activation = false;
+  CHECK(layer_activations(llama_8b(), apart).kept - fused == 8192.0 * 2 * 14336);
+  apart.recomputed = Recomputed::kActivations;
+  const double recomputed = layer_activations(llama_8b(), apart).kept;
+  apart.fused_activation = true;
+  CHECK(layer_activations(llama_8b(), apart).kept == recomputed);
+}
+
 TEST_CASE("parameters in float8 demand a sharded optimizer: else bfloat16 stays beside them") {
   UniformPlan of = plan(2, 1, 1);
   of.precision = Precision::kFloat8;

@@ -164,6 +164,41 @@ TEST_CASE("what is recomputed takes its time") {
   CHECK(seconds("16xH100", "", shape, layer) < 1.45 * least);
 }
 
+TEST_CASE("kernels that are not fused take what they read and write, and so do rotations") {
+  const Machine machine = machine_by_name("16xH100", "8x400G").value();
+  const UniformPlan fused = plan(4, 4, 1);
+  const auto bytes = [&machine](const ModelShape& shape, const UniformPlan& of) {  // that computation takes, moved
+    return estimate(machine, shape, of).parts.computation * machine.gpu.memory_bandwidth * Constants{}.memory_share;
+  };
+  const double tokens = 8192.0 * 32 * fused.microbatches();
+  const double twice_and_half = 2.5 * Constants{}.fused_moved;  // forward, and backward one and a half as much
+
+  UniformPlan apart = fused;
+  apart.fused_activation = false;  // 3584 of the mlp: one value more is written, and read
+  CHECK(bytes(llama_8b(), apart) - bytes(llama_8b(), fused) == Approx(twice_and_half * tokens * 4 * 3584));
+  apart = fused;
+  apart.fused_accumulation = false;
+  const double parameters = bytes(llama_8b(), apart) - bytes(llama_8b(), fused);
+  CHECK(parameters == Approx(10.0 * 8.03e9 / 4 * fused.microbatches()).epsilon(0.01));
+  apart.gradient_bytes = 2;
+  CHECK(bytes(llama_8b(), apart) - bytes(llama_8b(), fused) == Approx(0.6 * parameters));
+
+  ModelShape learned = llama_8b();
+  learned.positions = 8192;  // queries of 1024, keys and values of 256 are not rotated
+  CHECK(bytes(llama_8b(), fused) - bytes(learned, fused) == Approx(twice_and_half * tokens * 4 * 1536));
+}
+
+TEST_CASE("sums take longer in rings than in the switch, where there is one that adds") {
+  const auto sums = [](const char* devices, bool in_switch) {
+    UniformPlan of = plan(4, 4, 1);
+    of.sequence_parallel = false;
+    of.switch_sums = in_switch;
+    return estimate(machine_by_name(devices, "8x400G").value(), llama_8b(), of).parts.tensor;
+  };
+  CHECK(sums("16xH100", false) > 1.2 * sums("16xH100", true));
+  CHECK(sums("16xA100", false) == sums("16xA100", true));
+}
+
 TEST_CASE("the bubble is that of 1F1B, and chunks divide it") {
   const ModelShape shape = llama_8b();
   const Machine machine = machine_by_name("4xH100", "").value();

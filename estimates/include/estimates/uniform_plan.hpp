@@ -59,12 +59,17 @@ struct UniformPlan {
   std::int32_t optimizer_bytes = 12;  // of one parameter: master copy and two moments of float32
   bool flash2 = false;                // FlashAttention-2's kernels even where newer ones exist (Hopper and later)
   bool fused_attention = true;        // flash attention
-  bool compiled_loss = false;         // cross entropy is compiled: no logits of float32 (torchtitan since 2025)
-  bool overlaps_tensor = false;       // tensor-parallel communication beside matrix products
-  bool overlaps_transfers = false;    // stages' transfers beside computation
-  bool overlaps_gradients = true;     // their reduction beside the last backward pass
-  bool overlaps_parameters = true;    // their gathering beside the forward pass
-  double offloaded_activations = 0;   // share that waits in the host's memory
+  bool fused_activation = true;       // of the mlp, and the product with it (Megatron: --no-bias-swiglu-fusion)
+  bool fused_accumulation = true;     // products add to gradients (Megatron: --no-gradient-accumulation-fusion)
+  bool switch_sums = true;            // where switches can (NCCL: not with NCCL_ALGO=Ring or NCCL_NVLS_ENABLE=0)
+  // FSDP: cross entropy is compiled, so no logits of float32 (torchtitan since 2025). Megatron:
+  // --cross-entropy-loss-fusion, whose memory is as without it.
+  bool compiled_loss = false;
+  bool overlaps_tensor = false;      // tensor-parallel communication beside matrix products
+  bool overlaps_transfers = false;   // stages' transfers beside computation
+  bool overlaps_gradients = true;    // their reduction beside the last backward pass
+  bool overlaps_parameters = true;   // their gathering beside the forward pass
+  double offloaded_activations = 0;  // share that waits in the host's memory
   bool offloaded_optimizer = false;
   Framework framework = Framework::kMegatron;
 
