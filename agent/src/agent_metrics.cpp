@@ -68,6 +68,9 @@ void Agent::Implementation::append_process(std::vector<net::Metric>& all) const 
     add_gauge(all, "database_out_of_place",
               "1 while a database stores nothing, since its file was removed or replaced.",
               !one.health.out_of_place.empty(), of);
+    add_gauge(all, "database_log_unwatched",
+              "1 while a log that is cut would not be noticed: the file beside it cannot be written.",
+              !one.health.is_log_watched, of);
     add_gauge(all, "database_set_apart",
               "Rows, and parts of tables, that could not be read when a database was opened.", one.health.set_apart,
               of);

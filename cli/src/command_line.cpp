@@ -135,6 +135,8 @@ CLI::App& add_group(CLI::App& root, const std::string& name, const std::string& 
 CLI::Option* add_value(CLI::App* verb, const std::string& name, std::string& value, const std::string& type,
                        const std::string& description, Need need) {
   CLI::Option* option = verb->add_option(name, value, description)->type_name(type)->take_last();
+  // What a script's unset variable leaves is not a wish for the usual place.
+  if (type == "DIR") option->check([](const std::string& text) { return text.empty() ? "a directory is needed" : ""; });
   if (need == Need::kHasDefault) option->capture_default_str();
   return option->required(need == Need::kRequired);
 }
@@ -149,7 +151,7 @@ void add_flag(CLI::App* verb, const std::string& name, bool& value, const std::s
 }
 
 Status hand_out(const std::string& text, const std::string& path, const std::string& remark, Console& console) {
-  if (path.empty()) {
+  if (path.empty() || path == "-") {
     console.out << text;
     return {};
   }

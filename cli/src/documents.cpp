@@ -63,8 +63,7 @@ ReadCosts::~ReadCosts() {
   if (remarks_ == nullptr) return;
   const std::uint64_t rows = unread();
   if (rows == 0) return;
-  *remarks_ << "warning: " << database_.name() << " was damaged: " << rows
-            << (rows == 1 ? " row or part" : " rows or parts")
+  *remarks_ << "warning: " << database_.name() << " was damaged: " << rows << (rows == 1 ? " place" : " places")
             << " of it could not be read. What stood there is left out here. Put a backup in its place, or measure it "
                "again. Its table set_apart names it once a program has opened it for writing\n";
 }
@@ -84,6 +83,11 @@ Result<CostDatabase> open_costs_to_write(const std::string& name, std::ostream& 
   if (!database.backup().empty()) {
     remarks << "remark: " << name << " was upgraded to this release; as it was before it is in " << database.backup()
             << "\n";
+  }
+  const DatabaseHealth health = database.look_after();
+  if (health.set_apart > 0) {
+    remarks << "warning: " << name << " was damaged: what could not be read is told in its table set_apart"
+            << (health.kept_as.empty() ? "" : ". The file as it was is " + health.kept_as) << "\n";
   }
   return database;
 }

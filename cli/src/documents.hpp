@@ -42,7 +42,8 @@ class ReadCosts {
 };
 // Opens for reading. A file that is not there is bad input, as for any other document.
 [[nodiscard]] Result<ReadCosts> open_costs(const std::string& path, std::ostream& remarks);
-// Opens for writing; makes it, or upgrades it and says to `remarks` where the copy of the older one is.
+// Opens for writing; makes it, or upgrades it and says to `remarks` where the copy of the older one is, and whether
+// something of it could not be read.
 [[nodiscard]] Result<CostDatabase> open_costs_to_write(const std::string& name, std::ostream& remarks);
 
 // Which fingerprint's costs to use. `wanted` is a hash or the beginning of one. Without it, the only one of the

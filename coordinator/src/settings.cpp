@@ -59,7 +59,7 @@ std::vector<Setting<S>> place_settings() {
       {"listen", listen_setting(), [](S& s) { return std::tie(s.address, s.port); },
        "where agents and people connect, beyond loopback only with TLS and tokens. Port 0 takes any free one",
        "127.0.0.1:7420"},
-      {"state", text_setting("DIR"), &S::state_directory,
+      {"state", text_setting("DIR", "a path", [](std::string_view text) { return !text.empty(); }), &S::state_directory,
        "the state and the cost database, where those are files. Needed where neither XDG_STATE_HOME nor HOME is set",
        "$XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab"},
       {"cost_database", text_setting("PLACE"), &S::cost_database,

@@ -64,6 +64,7 @@ TEST_CASE("a missing verb, flag or value says what is needed") {
   CHECK(say({"search"}).err.find("--model is required") != std::string::npos);
   CHECK(say({"search", "--model"}).code == 2);
   CHECK(say({"plan", "show"}).code == 2);
+  CHECK(say({"down", "--state", ""}).err.find("--state: a directory is needed") != std::string::npos);
   CHECK(say({"down", "now"}).err.find("did not expect the argument 'now'") != std::string::npos);
 }
 

@@ -108,6 +108,10 @@ TEST_CASE("every verb that reads a damaged cost database says so on standard err
     CHECK(outcome.out.find("700000002") == std::string::npos);
   }
   CHECK(::trimtab_program({"db", "export", scene.costs}).err.empty());
+  const Outcome into = ::trimtab_program({"db", "merge", damaged, scene.costs});
+  CHECK(into.exit_code == 0);
+  CHECK(into.err.starts_with("warning: " + damaged + " was damaged: "));
+  CHECK(into.err.ends_with("The file as it was is " + damaged + ".damaged\n"));
 }
 
 TEST_CASE("a file without an end is refused before it fills the memory") {
@@ -134,4 +138,6 @@ TEST_CASE("an output that is an input under any name is refused, and the input s
   }
   CHECK(content_of(config) == "{}");
   REQUIRE(::trimtab_program({"db", "export", scene.costs, "-o", scene.scratch.path("costs.csv")}).exit_code == 0);
+  CHECK(::trimtab_program({"db", "export", scene.costs, "-o", "-"}).out == content_of(scene.scratch.path("costs.csv")));
+  refuses({"db", "merge", "", scene.costs}, {"an empty name is none"});
 }

@@ -89,6 +89,7 @@ TEST_CASE("a pipe, a link or a folder in the place of a database's log or journa
 
 TEST_CASE("a database that would be kept nowhere is refused") {
   CHECK_THAT(refusal(":memory:", DatabaseMode::kCreate), Catch::Contains("must be a file, and :memory: is none"));
+  CHECK_THAT(refusal("", DatabaseMode::kCreate), Catch::Contains("must be a file, and an empty name is none"));
 }
 
 TEST_CASE("a file that is not a database is refused and stays as it is") {

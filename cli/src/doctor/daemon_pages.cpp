@@ -52,6 +52,10 @@ void add_databases(const Pages& pages, const std::string& prefix, Findings& find
   findings.add(!gone.empty(), "storage", Health::kFail,
                "nothing is stored any more, its file was removed or replaced: " + gone,
                std::string("the log and 'trimtab status' say what to do; ") + kRead);
+  const std::string unwatched = pages.where(prefix + "database_log_unwatched", "database");
+  findings.add(!unwatched.empty(), "storage", Health::kWarn,
+               "a log that is cut would not be noticed, its -confirmed cannot be written: " + unwatched,
+               std::string("see what stands there, and remove it; ") + kRead);
   const std::string apart = pages.where(prefix + "database_set_apart", "database");
   findings.add(!apart.empty(), "storage", Health::kWarn, "rows could not be read and are set apart: " + apart,
                std::string("look for the disk's errors in the kernel's log; ") + kRead);

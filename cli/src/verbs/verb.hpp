@@ -96,7 +96,7 @@ CLI::Option* add_values(CLI::App* verb, const std::string& name, std::vector<std
                         const std::string& type, const std::string& description, Need need = Need::kOptional);
 void add_flag(CLI::App* verb, const std::string& name, bool& value, const std::string& description);
 
-// Writes `text` to a file and says `remark`; without a path, to standard output.
+// Writes `text` to a file and says `remark`; without a path, or to "-", to standard output.
 [[nodiscard]] Status hand_out(const std::string& text, const std::string& path, const std::string& remark,
                               Console& console);
 

@@ -192,6 +192,7 @@ void counter_metrics(Page& page, const Counters& counters) {
 
 void storage_metrics(Page& page, const StorageWatch& storage) {
   Values out_of_place;
+  Values unwatched;
   Values written_back;
   Values set_apart;
   Values unreadable;
@@ -199,6 +200,7 @@ void storage_metrics(Page& page, const StorageWatch& storage) {
   Values checked;
   for (const StorageWatch::Seen& one : storage.all()) {
     out_of_place[one.name] = one.health.out_of_place.empty() ? 0 : 1;
+    unwatched[one.name] = one.health.is_log_watched ? 0 : 1;
     written_back[one.name] = static_cast<double>(one.health.written_back);
     set_apart[one.name] = static_cast<double>(one.health.set_apart);
     unreadable[one.name] = static_cast<double>(one.health.unreadable);
@@ -207,6 +209,9 @@ void storage_metrics(Page& page, const StorageWatch& storage) {
   }
   page.labelled("trimtab_database_out_of_place", "gauge",
                 "1 while a database stores nothing, since its file was removed or replaced.", "database", out_of_place);
+  page.labelled("trimtab_database_log_unwatched", "gauge",
+                "1 while a log that is cut would not be noticed: the file beside it cannot be written.", "database",
+                unwatched);
   page.labelled("trimtab_database_written_back_total", "counter",
                 "Times that a database was removed while it was open, and written back.", "database", written_back);
   page.labelled("trimtab_database_set_apart", "gauge",

@@ -32,7 +32,7 @@ struct CheckedTable {
   std::string name;
   std::vector<std::string> columns;
   // Whether these values mean anything. Asked where a file of a version without checksums is upgraded: what does not is
-  // set apart. Values have their columns' types, none is NULL. Empty: all do.
+  // set apart. Values have their columns' types, and are NULL only where that may be. Empty: all do.
   std::function<Status(const Row&)> check = {};
 };
 
@@ -66,6 +66,8 @@ struct DatabaseHealth {
   std::string out_of_place;        // why nothing is stored; empty: it is
   std::uint64_t written_back = 0;  // how often since it was opened
   std::uint64_t set_apart = 0;     // rows, and parts of tables, that could not be read when it was opened, ever
+  std::string kept_as;             // a copy of what was found damaged when it was opened now; empty: nothing was
+  bool is_log_watched = true;      // false: PATH-confirmed cannot be written, so that a cut log would not be noticed
   std::uint64_t unreadable = 0;    // rows that were read since and did not have their checksum
   // Of a file that was too large to be checked when it was opened: that goes on, and how many rows it has read.
   bool is_checking = false;

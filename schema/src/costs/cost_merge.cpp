@@ -33,19 +33,18 @@ class Merge {
   Status merge_fingerprints() {
     TRIMTAB_TRY(const auto found, theirs_.query_checked(fingerprint_rows(), "ORDER BY hash"));
     for (const Row& row : found.rows) {
-      // Of one that could not be read the hash alone is known.
-      if (as_text(row[1]).empty()) {
-        TRIMTAB_TRY_STATUS(put_fingerprint(ours_, as_text(row[0]), ""));
-        continue;
-      }
-      TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), theirs_.name()));
-      if (hash(fingerprint) != as_text(row[0])) {
-        return bad_input(theirs_.name() + ": fingerprint " + quoted_text(as_text(row[0])) +
-                         " does not match its hash " + hash(fingerprint) + "; it was not written by this program");
-      }
+      const auto fingerprint = parse_fingerprint(as_text(row[1]), theirs_.name());
+      if (!fingerprint.ok() || hash(*fingerprint) != as_text(row[0])) continue;
       TRIMTAB_TRY_STATUS(put_fingerprint(ours_, as_text(row[0]), as_text(row[1])));
+      named_.insert(as_text(row[0]));
     }
     return {};
+  }
+
+  // Of hardware whose text could not be read its costs know the hash alone.
+  Status name_hardware(const std::string& hash) {
+    const bool is_new = !hash.empty() && named_.insert(hash).second;
+    return is_new ? put_fingerprint(ours_, hash, "") : Status();
   }
 
   // Their ids of cost keys to ours.
@@ -86,11 +85,13 @@ class Merge {
   }
 
   // Under our keys; without those whose key was set apart.
-  [[nodiscard]] Result<CostSums> their_sums(std::int64_t origin) const {
-    return folded_of(theirs_, origin, [&](std::int64_t key) {
-      const auto found = keys_.find(key);
-      return found == keys_.end() ? 0 : found->second;
-    });
+  Result<CostSums> their_sums(std::int64_t origin) {
+    TRIMTAB_TRY(CostSums sums, folded_of(theirs_, origin, [&](std::int64_t key) {
+                  const auto found = keys_.find(key);
+                  return found == keys_.end() ? 0 : found->second;
+                }));
+    for (const auto& [place, sum] : sums) TRIMTAB_TRY_STATUS(name_hardware(place.fingerprint));
+    return sums;
   }
 
   [[nodiscard]] Result<std::uint64_t> batches_of(const Origin& their) const {
@@ -131,6 +132,7 @@ class Merge {
       });
       for (SingleBatch& batch : batches) {
         batch.origin = our.id;
+        TRIMTAB_TRY_STATUS(name_hardware(batch.fingerprint));
         TRIMTAB_TRY(batch.costs, translated(batch.costs));
       }
       copied += batches.size();
@@ -167,6 +169,7 @@ class Merge {
   Database& ours_;
   const Database& theirs_;
   std::map<std::int64_t, std::int64_t> keys_;
+  std::set<std::string> named_;  // fingerprints that ours has
   MergeCounts counts_;
 };
 

@@ -131,7 +131,9 @@ class Page {
       }
       for (const SingleBatch& batch : batches) {
         if (left_ <= 0) return {};
-        TRIMTAB_TRY_STATUS(add(batch, part));
+        const bool is_folded =
+            batch.number != 0 && batch.number <= origin.folded;  // in a damaged file: it counts there
+        if (!is_folded) TRIMTAB_TRY_STATUS(add(batch, part));
         place_.number = batch.number;
       }
     }

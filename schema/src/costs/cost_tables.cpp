@@ -29,7 +29,6 @@ constexpr const char* kKeyValues = ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 
 // What is referred to and could not be read is made again, so that its number means nothing else later: keys that no
 // cost has, origins that nobody sends under, fingerprints whose text comes again with their next batch.
-constexpr const char* kSetApartKind = "set apart";
 constexpr const char* kKeysAgain =
     "WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1000 + max(coalesce((SELECT "
     "max(id) FROM cost_keys), 0), coalesce((SELECT max(cost_key) FROM costs), 0))) "
@@ -65,10 +64,16 @@ constexpr const char* kFingerprintsAgain =
     "fingerprint "
     "NOT IN (SELECT hash FROM fingerprints)";
 
-Result<std::int32_t> int32_of(const Value& value) {
+// What documents may have, too: else one row would keep everybody from the whole.
+Result<std::int64_t> number_of(const Value& value, std::int64_t least, std::int64_t most) {
   const std::int64_t number = as_integer(value);
-  if (number >= 0 && number <= std::numeric_limits<std::int32_t>::max()) return static_cast<std::int32_t>(number);
+  if (number >= least && number <= most) return std::int64_t{number};
   return bad_input("a stored cost key has the number " + std::to_string(number) + ", which is out of range");
+}
+
+Result<std::int32_t> int32_of(const Value& value, std::int64_t least = 0) {
+  TRIMTAB_TRY(const std::int64_t number, number_of(value, least, std::numeric_limits<std::int32_t>::max()));
+  return static_cast<std::int32_t>(number);
 }
 
 // Of a row that begins with the key's id.
@@ -78,9 +83,9 @@ Result<CostKey> parse_key(const Row& row) {
   key.subject = as_text(row[2]);
   key.dtype = as_text(row[3]);
   TRIMTAB_TRY(key.samples, int32_of(row[4]));
-  TRIMTAB_TRY(key.tp, int32_of(row[5]));
+  TRIMTAB_TRY(key.tp, int32_of(row[5], 1));
   key.sharding = as_text(row[6]);
-  key.bytes = as_integer(row[7]);
+  TRIMTAB_TRY(key.bytes, number_of(row[7], 0, std::numeric_limits<std::int64_t>::max()));
   TRIMTAB_TRY(key.group_size, int32_of(row[8]));
   key.placement = as_text(row[9]);
   key.algorithm = as_text(row[10]);
@@ -88,6 +93,12 @@ Result<CostKey> parse_key(const Row& row) {
   TRIMTAB_TRY(key.channels, int32_of(row[12]));
   key.kernel_class = as_text(row[13]);
   return key;
+}
+
+// One that was set apart has no kind.
+void keep_key(std::map<std::int64_t, CostKey>& keys, const Row& row) {
+  auto key = parse_key(row);
+  if (key.ok()) keys[as_integer(row[0])] = std::move(key).value();
 }
 
 Row values_of(const CostKey& key) {
@@ -152,6 +163,23 @@ Status damaged_origin(const Database& database, const std::string& name) {
                    "cannot read");
 }
 
+Status check_fingerprint(const Row& row) {
+  TRIMTAB_TRY(const Fingerprint fingerprint, parse_fingerprint(as_text(row[1]), "its text"));
+  if (hash(fingerprint) == as_text(row[0])) return {};
+  return bad_input("its text is that of fingerprint " + hash(fingerprint));
+}
+
+Status check_origin(const Row& row) {
+  return as_text(row[1]).empty() ? bad_input("an origin without a name") : Status();
+}
+
+// A batch of costs names its hardware.
+Status check_batch(const Row& row) {
+  TRIMTAB_TRY(const auto costs, decode_costs(as_text(row[4])));
+  if (costs.empty() || std::holds_alternative<std::string>(row[2])) return {};
+  return bad_input("a batch of costs without a fingerprint");
+}
+
 // With what a value of a file means that was written before rows had checksums.
 template <typename Read>
 CheckedTable with_check(CheckedTable table, Read read) {
@@ -207,19 +235,17 @@ const CheckedTable& contribution_rows() {
 }
 
 Migrations migrations() {
-  return {
-      kApplicationId,
-      "cost database",
-      {std::begin(kCostMigrations), std::end(kCostMigrations)},
-      {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
-      {with_check(fingerprint_rows(), [](const Row& row) { return parse_fingerprint(as_text(row[1]), "its text"); }),
-       origin_rows(), origin_again_rows(),
-       with_check(batch_rows(), [](const Row& row) { return decode_costs(as_text(row[4])); }),
-       with_check(key_rows(), parse_key),
-       with_check(cost_rows(), [](const Row& row) { return Statistics::decode(as_text(row[4])); }), fact_rows(),
-       contribution_rows()},
-      {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain,
-       kContributionsAgain, kContributionsKept, kContributionsCounted, kContributionsChecked}};
+  return {kApplicationId,
+          "cost database",
+          {std::begin(kCostMigrations), std::end(kCostMigrations)},
+          {std::begin(kCostServerMigrations), std::end(kCostServerMigrations)},
+          {with_check(fingerprint_rows(), check_fingerprint), with_check(origin_rows(), check_origin),
+           with_check(origin_again_rows(), check_origin), with_check(batch_rows(), check_batch),
+           with_check(key_rows(), parse_key),
+           with_check(cost_rows(), [](const Row& row) { return Statistics::decode(as_text(row[4])); }), fact_rows(),
+           contribution_rows()},
+          {kKeysAgain, kOriginsOfTheOther, kOtherOrigins, kOriginsAgain, kOriginsChecked, kFingerprintsAgain,
+           kContributionsAgain, kContributionsKept, kContributionsCounted, kContributionsChecked}};
 }
 
 Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, const std::vector<CostKind>& kinds) {
@@ -231,10 +257,7 @@ Result<std::map<std::int64_t, CostKey>> read_keys(const Database& database, cons
   }
   TRIMTAB_TRY(const auto found, database.query_checked(key_rows(), kinds.empty() ? "" : of_kinds + ")", arguments));
   std::map<std::int64_t, CostKey> keys;
-  for (const Row& row : found.rows) {
-    if (as_text(row[1]) == kSetApartKind) continue;
-    TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row));
-  }
+  for (const Row& row : found.rows) keep_key(keys, row);
   return keys;
 }
 
@@ -249,10 +272,7 @@ Result<std::map<std::int64_t, CostKey>> read_keys_of(const Database& database, c
       some.emplace_back(*id);
     }
     TRIMTAB_TRY(const auto found, database.query_checked(key_rows(), "WHERE id IN (" + places + ")", some));
-    for (const Row& row : found.rows) {
-      if (as_text(row[1]) == kSetApartKind) continue;
-      TRIMTAB_TRY(keys[as_integer(row[0])], parse_key(row));
-    }
+    for (const Row& row : found.rows) keep_key(keys, row);
   }
   return keys;
 }
@@ -266,10 +286,7 @@ Result<KeyPage> read_keys_after(const Database& database, std::int64_t after, st
   const std::int64_t last = as_integer(ids[std::min(ids.size(), most) - 1][0]);
   if (ids.size() > most) page.next = last;
   TRIMTAB_TRY(const auto found, database.query_checked(key_rows(), "WHERE id > ? AND id <= ?", {after, last}));
-  for (const Row& row : found.rows) {
-    if (as_text(row[1]) == kSetApartKind) continue;
-    TRIMTAB_TRY(page.keys[as_integer(row[0])], parse_key(row));
-  }
+  for (const Row& row : found.rows) keep_key(page.keys, row);
   return page;
 }
 

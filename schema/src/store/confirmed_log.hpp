@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "store/file_place.hpp"
+
 struct sqlite3_file;
 
 namespace trimtab {
@@ -18,6 +20,7 @@ struct ConfirmedLog {
   std::string salts;  // of the log: it is another one once it was copied into the file and begun anew
   std::uint32_t frames = 0;
   std::uint32_t changes = 0;  // the first page's counter, as the log has it
+  std::uint32_t copied = 0;   // of the frames: as many as the file had with them when it was last synced
   bool operator==(const ConfirmedLog&) const = default;
 };
 
@@ -29,7 +32,8 @@ struct ConfirmedLog {
 // Where the file has no log: what is there may be another file than the one that had.
 void forget_confirmed(const std::string& database);
 
-// Open. Its owner, group and rights are the database's. Where it cannot be written, a start is told less.
+// Open. Its owner, group and rights are the database's. A link is replaced, also a hard one: what it names is not ours.
+// Where it cannot be written, a start is told less.
 class ConfirmedFile {
  public:
   ConfirmedFile(const std::string& database, bool creates);
@@ -37,8 +41,10 @@ class ConfirmedFile {
   ConfirmedFile& operator=(const ConfirmedFile&) = delete;
   ~ConfirmedFile();
 
-  [[nodiscard]] bool is_open() const;
-  void write(const ConfirmedLog& log);
+  // Open, and its path still names it.
+  [[nodiscard]] bool is_in_place() const;
+  // What was copied once stays so, whoever has written of the same log. False where it cannot be written.
+  [[nodiscard]] bool write(ConfirmedLog log);
   // On the disk when it returns.
   void forget();
 
@@ -47,6 +53,7 @@ class ConfirmedFile {
 
   const std::string path_;  // SQLite keeps a pointer to it
   std::unique_ptr<char[]> file_;
+  std::optional<FileIdentity> place_;
   ConfirmedLog written_;
 };
 

@@ -331,8 +331,8 @@ Status copy_log(SQLite::Database& connection, const std::string& path) {
 
 namespace {
 
-SQLite::Database connect_bare(const std::string& path, DatabaseMode mode) {
-  if (mode == DatabaseMode::kReadOnly && is_immutable(path)) {
+SQLite::Database connect_bare(const std::string& path, DatabaseMode mode, bool without_log) {
+  if (mode == DatabaseMode::kReadOnly && (without_log || is_immutable(path))) {
     return {immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs};
   }
   // A connection that may only read leaves the -wal and -shm files behind that it has to make. So readers may write as
@@ -344,8 +344,8 @@ SQLite::Database connect_bare(const std::string& path, DatabaseMode mode) {
 
 }  // namespace
 
-SQLite::Database connect(const std::string& path, DatabaseMode mode) {
-  SQLite::Database connection = connect_bare(path, mode);
+SQLite::Database connect(const std::string& path, DatabaseMode mode, bool without_log) {
+  SQLite::Database connection = connect_bare(path, mode, without_log);
   add_row_checksum(connection);
   return connection;
 }

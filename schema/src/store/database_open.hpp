@@ -9,7 +9,8 @@
 
 namespace trimtab {
 
-[[nodiscard]] SQLite::Database connect(const std::string& path, DatabaseMode mode);
+// `without_log`: whoever only reads leaves its log alone.
+[[nodiscard]] SQLite::Database connect(const std::string& path, DatabaseMode mode, bool without_log = false);
 
 // Recognizes the file, then brings it to the newest version. Who only reads gets a connection to an upgraded copy, and
 // the file stays as it is. Returns the path of the copy that it made of an older file; empty where none was upgraded.

@@ -19,6 +19,7 @@
 
 #include "store/file_place.hpp"
 #include "store/first_page.hpp"
+#include "store/page_bytes.hpp"
 
 namespace trimtab {
 
@@ -69,25 +70,18 @@ std::string named(const std::string& path) {
   return failure ? path : name.string();
 }
 
-// The application id at byte 68 of an SQLite header, big-endian.
-std::uint32_t application_id_in(const std::array<char, 100>& header) {
-  std::uint32_t id = 0;
-  for (std::size_t i = 68; i < 72; ++i) id = (id << 8) | static_cast<unsigned char>(header[i]);
-  return id;
-}
-
 // A hot journal means that the header may be half written; SQLite must repair it before anybody can tell whose it is.
 Status check_header(const std::string& path, const Migrations& migrations) {
   if (has_content(path + "-journal") || OpenFile::is_open(path)) return {};
-  std::array<char, 100> header{};
+  std::string header(kFileHead, '\0');
   std::ifstream file(path, std::ios::binary);
-  file.read(header.data(), header.size());
+  file.read(header.data(), kFileHead);
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
-  const bool whole = file.gcount() == static_cast<std::streamsize>(header.size());
-  if (!whole || std::string_view(header.data(), kMagic.size()) != kMagic) {
+  const bool whole = file.gcount() == static_cast<std::streamsize>(kFileHead);
+  if (!whole || !header.starts_with(kMagic)) {
     return foreign_file(path, migrations, "the file is not an SQLite database");
   }
-  if (application_id_in(header) == migrations.application_id) return {};
+  if (number_at(header, kApplicationId) == migrations.application_id) return {};
   return foreign_file(path, migrations, "the SQLite file belongs to another application");
 }
 
@@ -141,8 +135,11 @@ int lock_file(int file) {
   }
 }
 
-// For the message that a second owner gets; the lock holds without it, so a full disk is no reason to fail.
+// For the message that a second owner gets; the lock holds without it, so a full disk is no reason to fail. Nothing is
+// written into what has another name, too.
 void write_pid(int file) {
+  struct stat found {};
+  if (fstat(file, &found) != 0 || found.st_nlink > 1) return;
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(file, 0) == 0 && pwrite(file, pid.data(), pid.size(), 0) < 0) errno = 0;
 }
@@ -165,7 +162,7 @@ bool OpenFile::is_open(const std::string& path) {
 }
 
 Error foreign_file(const std::string& path, const Migrations& migrations, const std::string& found) {
-  if (has_first_page(path)) {
+  if (has_first_page(path, migrations.application_id)) {
     return bad_input(path + " was a " + migrations.kind + ", and is damaged or another file now: " + found +
                      "; nothing was changed. Put a backup in its place");
   }
@@ -174,7 +171,10 @@ Error foreign_file(const std::string& path, const Migrations& migrations, const 
 
 Status check_place(const std::string& path, DatabaseMode mode, const Migrations& migrations) {
   const std::string what = std::string("the ") + migrations.kind;
-  if (path == ":memory:") return bad_input(what + " must be a file, and :memory: is none. Give a path");
+  if (path == ":memory:" || path.empty()) {
+    return bad_input(what + " must be a file, and " + (path.empty() ? "an empty name" : path) +
+                     " is none. Give a path");
+  }
   TRIMTAB_TRY_STATUS(check_beside(path));
   struct stat status {};
   const bool exists = stat(path.c_str(), &status) == 0;
@@ -186,7 +186,9 @@ Status check_place(const std::string& path, DatabaseMode mode, const Migrations&
   if (!S_ISREG(status.st_mode)) return foreign_file(path, migrations, "it is not a regular file");
   TRIMTAB_TRY_STATUS(check_existing(path, mode, what));
   if (status.st_size > 0) return check_header(path, migrations);
-  if (has_content(path + "-journal") || (mode == DatabaseMode::kCreate && !has_first_page(path))) return {};
+  if (has_content(path + "-journal") ||
+      (mode == DatabaseMode::kCreate && !has_first_page(path, migrations.application_id)))
+    return {};
   return foreign_file(path, migrations, "the file is empty (to begin with nothing, remove it)");
 }
 

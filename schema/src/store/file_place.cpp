@@ -71,27 +71,37 @@ Status take_rescued(const std::string& path) {
   return unavailable("cannot rename " + rescued + " to " + path + ": " + std::strerror(errno));
 }
 
-Status change_places(const std::string& path) {
+Result<std::string> change_places(const std::string& path) {
   const std::string aside = aside_of(path);
   const std::string rescued = rescued_of(path);
   const bool moved = reaches_disk(rescued + ".tmp") && std::rename((rescued + ".tmp").c_str(), rescued.c_str()) == 0 &&
                      std::rename(path.c_str(), aside.c_str()) == 0;
-  if (moved) return take_rescued(path);
+  if (moved) {
+    TRIMTAB_TRY_STATUS(take_rescued(path));
+    return aside;
+  }
   return unavailable(path + " is damaged, and what can be read of it cannot be brought to safety: " +
                      std::strerror(errno) + ". Check the disk and its free space, then try again");
 }
 
-Status keep_copies(const std::string& path) {
+Result<std::string> keep_copies(const std::string& path) {
   const std::string aside = aside_of(path);
   std::error_code failure;
   for (const char* end : {"", "-wal"}) {
     if (!failure) std::filesystem::copy_file(path + end, aside + end, failure);
     if (!failure && !reaches_disk(aside + end)) failure = {errno, std::generic_category()};
   }
-  if (!failure) return {};
+  if (!failure) return aside;
   for (const char* end : {"", "-wal"}) std::remove((aside + end).c_str());
   return unavailable("the log of " + path + " cannot be read whole, and no copy of both can be kept as " + aside +
                      ": " + failure.message() + ". Check the disk and its free space, then try again");
+}
+
+Status remove_log(const std::string& path) {
+  for (const char* beside : {"-wal", "-shm"}) std::remove((path + beside).c_str());
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  if (!identity_of(log_of(path)) && reaches_disk(directory)) return {};
+  return unavailable("cannot remove the damaged log of " + path + ": " + std::strerror(errno));
 }
 
 }  // namespace trimtab

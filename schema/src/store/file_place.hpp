@@ -54,10 +54,12 @@ class FilePlace {
 [[nodiscard]] Status take_rescued(const std::string& path);
 
 // A damaged file goes aside, as PATH.damaged (or .damaged-2, ...), and PATH.rescued.tmp, which is whole, takes its
-// place in the same two steps.
-[[nodiscard]] Status change_places(const std::string& path);
+// place in the same two steps. Returns its name.
+[[nodiscard]] Result<std::string> change_places(const std::string& path);
 
 // The same names, for copies of a file and of its log: both stay. REQUIRES: nobody has it open.
-[[nodiscard]] Status keep_copies(const std::string& path);
+[[nodiscard]] Result<std::string> keep_copies(const std::string& path);
+// On the disk when it returns: else a power cut could bring it back beside a newer file. REQUIRES: copies are kept.
+[[nodiscard]] Status remove_log(const std::string& path);
 
 }  // namespace trimtab

@@ -145,8 +145,10 @@ void keep_first_page(SQLite::Database& connection, const std::string& path) {
   [[maybe_unused]] const auto written = ::write(copy.get(), text.data(), text.size());  // what is not whole is none
 }
 
-bool has_first_page(const std::string& path) {
-  return !kept_pages(path).empty();
+bool has_first_page(const std::string& path, std::uint32_t application_id) {
+  const Pages pages = kept_pages(path);
+  const auto first = pages.find(1);
+  return first != pages.end() && number_at(first->second, kApplicationId) == application_id;
 }
 
 void remove_first_page(const std::string& path) {
@@ -177,6 +179,18 @@ bool mend_first_page(const std::string& path) {
     file.write(page.data(), kPage);
   }
   return static_cast<bool>(file.flush());
+}
+
+std::string what_is_cut(const std::string& path) {
+  const bool has_log = bytes_on_disk(path + "-wal").value_or(0) + bytes_on_disk(path + "-journal").value_or(0) > 0;
+  if (has_log || OpenFile::is_open(path)) return "";  // which may have the rest
+  std::ifstream file(path, std::ios::binary);
+  const std::string first = page_of_file(file, 1);
+  const Bytes size = bytes_on_disk(path).value_or(0);
+  if (first.empty() || first.compare(kChangeCounter, 4, first, kValidFor, 4) != 0) return "";
+  const std::uint32_t pages = number_at(first, kSizeInPages);
+  if (size >= Bytes{pages} * Bytes{kPage}) return "";
+  return "its end was cut: of " + std::to_string(pages) + " pages it has " + std::to_string(size / Bytes{kPage});
 }
 
 }  // namespace trimtab

@@ -16,6 +16,7 @@
 #include "store/confirmed_log.hpp"
 #include "store/database_place.hpp"
 #include "store/log_checksum.hpp"
+#include "store/log_index.hpp"
 #include "store/page_bytes.hpp"
 
 namespace trimtab {
@@ -95,41 +96,76 @@ bool belongs(const Mark& file, const std::vector<Mark>& log) {
   return (before && same_tables) || std::ranges::find(log, file) != log.end();
 }
 
+bool counts_as_far(const Mark& file, std::uint32_t changes) {
+  return static_cast<std::int32_t>(file.changes - changes) >= 0;
+}
+
+// By what a killed process has left of its memory, unless somebody has opened the file since.
+ConfirmedLog left_in_memory(const std::string& path) {
+  std::ifstream shared(path + "-shm", std::ios::binary);
+  LogIndex index;
+  shared.read(reinterpret_cast<char*>(index.words.data()), sizeof index.words);
+  if (!shared || !index.is_whole()) return {};
+  return {index.salts(), index.frames(), 0, index.is_copied() ? index.frames() : 0};
+}
+
+// How many of the log's pages the file has without it. None, if it is an older copy of the file that they were copied
+// into.
+std::uint32_t copied_of(const FoundLog& log, const ConfirmedLog& confirmed, const ConfirmedLog& left,
+                        const Mark& file) {
+  const std::string& salts = log.salts.empty() ? confirmed.salts : log.salts;
+  std::uint32_t copied = 0;
+  for (const ConfirmedLog* one : {&confirmed, &left}) {
+    if (one->salts == salts) copied = std::max(copied, one->copied);
+  }
+  if (!log.marks.empty()) return counts_as_far(file, log.marks.back().changes) ? copied : 0;
+  return copied < confirmed.frames || counts_as_far(file, confirmed.changes) ? copied : 0;
+}
+
 // Of a log that was begun anew since, everything had been copied into the file, and so had it where no log is. One that
-// is there and cannot be read at all was copied only if the file counts as far as it did.
-std::string lost_of(const FoundLog& log, const ConfirmedLog& confirmed, const Mark& file) {
-  const bool counts_as_far = static_cast<std::int32_t>(file.changes - confirmed.changes) >= 0;
+// is there and cannot be read at all was copied, too, if the file counts as far as it did: unless the process was
+// killed as it copied, since the first page is copied first.
+LogCheck compare(const FoundLog& log, const ConfirmedLog& confirmed, const ConfirmedLog& left, const Mark& file) {
+  const bool is_half = left.salts == confirmed.salts && left.copied < left.frames;
+  if (!log.is_there || (log.salts.empty() && counts_as_far(file, confirmed.changes) && !is_half)) return {};
+  const std::uint32_t copied = copied_of(log, confirmed, left, file);
   const bool is_begun_anew = !log.salts.empty() && log.salts != confirmed.salts;
-  if (!log.is_there || is_begun_anew || log.frames >= confirmed.frames) return "";
-  if (log.salts.empty() && counts_as_far) return "";
-  return "its log was cut or is damaged: of " + std::to_string(confirmed.frames) +
-         " pages in it that were confirmed it has " + std::to_string(log.frames) +
-         " that can be read, and what was stored after those is missing";
+  const std::uint32_t pages = std::max(is_begun_anew ? 0 : confirmed.frames, copied);
+  if (log.frames >= pages) return {};
+  std::string lost = "its log was cut or is damaged: of " + std::to_string(pages) +
+                     " pages in it that were confirmed it has " + std::to_string(log.frames) + " that can be read";
+  const bool is_of_the_past = log.frames < copied;
+  if (is_of_the_past) lost += ". The file has " + std::to_string(copied) + " of them, so the log is left out";
+  lost += copied == pages ? ". Nothing is missing" : ". What was stored after those is missing";
+  return {lost, is_of_the_past};
 }
 
 }  // namespace
 
-Result<std::string> check_log(const std::string& path) {
+Result<LogCheck> check_log(const std::string& path) {
   const std::string name = path + "-wal";
-  if (OpenFile::is_open(path) || is_in_use(path)) return std::string();
-  const auto confirmed = confirmed_log(path);  // before the log, which somebody may write from now on
+  if (OpenFile::is_open(path) || is_in_use(path)) return LogCheck();
+  // Before the log, which somebody may write from now on.
+  const ConfirmedLog confirmed = confirmed_log(path).value_or(ConfirmedLog());
+  const ConfirmedLog left = left_in_memory(path);
   const FoundLog log = find_log(name);
   std::ifstream file(path, std::ios::binary);
   std::string head(kFileHead, '\0');
   const bool has_file = read_some(file, head);
+  if (is_in_use(path)) return LogCheck();  // what was read is of several moments
   if (!has_file && !log.marks.empty()) {
     return bad_input(path + " is gone, or was cut to nothing, beside its log " + name +
                      "; nothing was changed. Put the file back, or a backup after moving the log away. To begin with " +
                      "nothing, move the log away");
   }
-  if (!log.marks.empty() && !belongs(mark_in(head), log.marks)) {
+  const LogCheck check = has_file ? compare(log, confirmed, left, mark_in(head)) : LogCheck();
+  if (!check.is_of_the_past && !log.marks.empty() && !belongs(mark_in(head), log.marks)) {
     return bad_input(
         name + " is the log of another file than " + path + ", which was put in that one's place: what " +
         "the log holds would be read into it; nothing was changed. To go on with the file as it is, move " +
         "the log away. To go on with what was there before, put the other file back");
   }
-  if (!has_file || !confirmed || is_in_use(path)) return std::string();
-  return lost_of(log, *confirmed, mark_in(head));
+  return check;
 }
 
 void mark_log(SQLite::Database& connection) {

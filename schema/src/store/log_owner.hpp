@@ -13,9 +13,14 @@
 
 namespace trimtab {
 
+struct LogCheck {
+  std::string lost;             // what of it was confirmed and will not be read; empty: all will be
+  bool is_of_the_past = false;  // what can be read of it would take the place of newer pages in the file
+};
+
 // Refuses a file beside the log of another one. Changes nothing. A log without a first page tells nothing, nor does one
-// of a file that somebody has open. Returns what of its own log was confirmed and will not be read; empty: all will be.
-[[nodiscard]] Result<std::string> check_log(const std::string& path);
+// of a file that somebody has open.
+[[nodiscard]] Result<LogCheck> check_log(const std::string& path);
 
 // Begins a log with its mark, where OpenContent::begins_log(), or ends one. Where that cannot be written there is none.
 void mark_log(SQLite::Database& connection);

@@ -2,32 +2,13 @@
 
 #include <sqlite3.h>
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <optional>
 
+#include "store/log_index.hpp"
 #include "store/page_bytes.hpp"
 
 namespace trimtab {
-
-// What is shared of the log, in words of 32 bits as the processor has them.
-struct LogIndex {
-  std::array<std::uint32_t, 33> words{};
-
-  [[nodiscard]] std::int64_t page_size() const {
-    const auto size = std::bit_cast<std::array<std::uint16_t, 2>>(words[3])[1];
-    return size == 1 ? 65536 : size;
-  }
-  [[nodiscard]] std::uint32_t frames() const { return words[4]; }
-  [[nodiscard]] std::int64_t file_size() const { return page_size() * words[5]; }
-  [[nodiscard]] std::uint32_t copied() const { return words[24]; }
-  [[nodiscard]] std::uint32_t to_be_copied() const { return words[32]; }  // set before the copying begins
-  [[nodiscard]] std::string salts() const { return {reinterpret_cast<const char*>(&words[8]), 8}; }
-  // It stands twice, and somebody may be writing it.
-  [[nodiscard]] bool is_whole() const { return std::equal(words.begin(), words.begin() + 12, words.begin() + 12); }
-};
 
 namespace {
 
@@ -77,7 +58,7 @@ OpenContent::State OpenContent::look(SQLite::Database& connection) {
   const std::string copying = index->salts() + std::to_string(index->to_be_copied());
   const bool is_same = *header == header_ && size >= size_;
   const bool was_copied = copying != copying_ || index->copied() < index->to_be_copied();
-  const bool lacks_end = index->copied() == index->frames() && size < index->file_size();
+  const bool lacks_end = index->is_copied() && size < index->file_size();
   const bool is_first = header_.empty();
   if (lacks_end || !(is_first || is_same || (was_copied && may_follow(header_, *header)))) return State::kFileChanged;
   header_ = *header;
@@ -95,6 +76,7 @@ bool OpenContent::log_fits(sqlite3_file* file, const LogIndex& index, const std:
     log_ = {index.salts(), 1, number_at(header, kChangeCounter)};
     before_last_ = LogChecksum(*head);
   }
+  if (index.is_copied()) log_.copied = index.frames();
   const std::size_t size = kFrameHead + static_cast<std::size_t>(index.page_size());
   for (;; ++log_.frames) {
     const auto frame = bytes_at(file, static_cast<std::int64_t>(kLogHead + (log_.frames - 1) * size), size);
@@ -110,7 +92,7 @@ bool OpenContent::log_fits(sqlite3_file* file, const LogIndex& index, const std:
 
 bool OpenContent::begins_log(SQLite::Database& connection) {
   const auto index = index_of(file_of(connection, SQLITE_FCNTL_FILE_POINTER));
-  return index && index->copied() == index->frames();
+  return index && index->is_copied();
 }
 
 }  // namespace trimtab

@@ -13,6 +13,7 @@ inline constexpr std::size_t kFileHead = 100;
 inline constexpr std::size_t kChangeCounter = 24;
 inline constexpr std::size_t kSchemaCookie = 40;
 inline constexpr std::size_t kUserVersion = 60;
+inline constexpr std::size_t kApplicationId = 68;
 
 inline constexpr std::size_t kLogHead = 32;
 inline constexpr std::size_t kLogSalts = 16;  // which tell one log from the next in the same file

@@ -67,9 +67,13 @@ std::string row_text(const Row& row) {
 }
 
 // Empty: its values can be read. A NULL where none may be is left to the check of the whole file.
-std::string why_unreadable(const SQLite::Statement& row, const CheckedTable& table) {
+std::string why_unreadable(const SQLite::Statement& row, const CheckedTable& table,
+                           const std::vector<std::string>& may_be_null) {
   for (int i = 0; i < row.getColumnCount(); ++i) {
-    if (row.getColumn(i).isNull()) return "";
+    if (row.getColumn(i).isNull()) {
+      if (std::ranges::find(may_be_null, row.getColumnName(i)) == may_be_null.end()) return "";
+      continue;
+    }
     if (!fits(declared_type(row, i), row.getColumn(i))) return "a value is of another type than its column";
   }
   const Status readable = table.check(values_of(row));
@@ -79,9 +83,11 @@ std::string why_unreadable(const SQLite::Statement& row, const CheckedTable& tab
 // With why.
 std::vector<std::pair<Row, std::string>> unreadable_rows(SQLite::Database& connection, const CheckedTable& table) {
   std::vector<std::pair<Row, std::string>> found;
+  const auto may_be_null =
+      texts(connection, "SELECT name FROM pragma_table_xinfo(?) WHERE \"notnull\" = 0", table.name);
   SQLite::Statement rows(connection, "SELECT " + columns_of(table) + " FROM " + table.name);
   while (rows.executeStep()) {
-    if (std::string why = why_unreadable(rows, table); !why.empty())
+    if (std::string why = why_unreadable(rows, table, may_be_null); !why.empty())
       found.emplace_back(values_of(rows), std::move(why));
   }
   return found;

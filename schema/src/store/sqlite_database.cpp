@@ -98,22 +98,30 @@ struct Prepared {
   std::string declared;  // a letter for each column
 };
 
+// Before it was opened.
+struct Found {
+  LogCheck log;
+  std::string cut;      // what its end lacks; empty: nothing
+  std::string kept_as;  // a copy of both
+};
+
 class SqliteDatabase : public DatabaseBackend {
  public:
-  SqliteDatabase(std::string path, const Migrations& migrations, OwnerLock lock, DatabaseMode mode)
+  SqliteDatabase(std::string path, const Migrations& migrations, OwnerLock lock, DatabaseMode mode, Found found)
       : path_(std::move(path)),
         migrations_(migrations),
         kind_(migrations.kind),
         mode_(mode),
+        found_(std::move(found)),
         lock_(std::move(lock)),
         open_(path_),
-        connection_(connect(path_, mode)) {}
+        connection_(connect(path_, mode, found_.log.is_of_the_past)) {}
   ~SqliteDatabase() override;
 
   // Brings the file to the newest version where the mode allows.
   Status prepare();
-  // Where something of it cannot be read, that is set apart. `lost`: what of its log cannot.
-  Status check_content(const std::string& lost);
+  // Where something of it cannot be read, that is set apart.
+  Status check_content();
 
   Result<Rows> change(const std::string& sql, const Row& arguments) override;
   Status change_each(const std::string& sql, const Rows& arguments) override;
@@ -133,6 +141,8 @@ class SqliteDatabase : public DatabaseBackend {
     health.is_checking = check_ && !check_->done();
     health.checked_rows = check_ ? check_->rows() : 0;
     health.unreadable = std::max<std::uint64_t>(unreadable_.size(), found_damage_ ? 1 : 0);
+    health.kept_as = found_.kept_as;
+    health.is_log_watched = is_log_watched_;
     return health;
   }
   Result<CheckedRows> query_checked(const std::string& sql, const Row& arguments) override;
@@ -150,6 +160,8 @@ class SqliteDatabase : public DatabaseBackend {
   void begin_log();
   // Nothing is confirmed but what its log holds by now, and a start can tell that it does.
   Status confirm();
+  // How far its log goes.
+  void tell_start();
   Status open_again();
   Status bring_to_safety(const std::string& damage);
   [[nodiscard]] Error failed(const SQLite::Exception& failure);
@@ -171,6 +183,7 @@ class SqliteDatabase : public DatabaseBackend {
   const Migrations migrations_;
   const std::string kind_;
   const DatabaseMode mode_;
+  Found found_;
   OwnerLock lock_;  // given back after the connection has closed, as the next
   OpenFile open_;
   SQLite::Database connection_;
@@ -186,6 +199,7 @@ class SqliteDatabase : public DatabaseBackend {
   static constexpr std::size_t kMostUnreadable = 100'000;
   std::set<std::int64_t> unreadable_;  // checksums of what was read and is damaged: a row that is read again is one
   bool found_damage_ = false;
+  bool is_log_watched_ = true;
   std::optional<ContentCheck> check_;  // of what was not checked when it was opened
   std::map<std::string, std::unique_ptr<Prepared>> statements_;
   bool in_transaction_ = false;
@@ -201,6 +215,8 @@ SqliteDatabase::~SqliteDatabase() {
 }
 
 Status SqliteDatabase::prepare() {
+  // Else SQLite refuses a file that is shorter than its first page says.
+  if (!found_.cut.empty()) connection_.exec("PRAGMA writable_schema = ON");
   TRIMTAB_TRY(backup_, trimtab::prepare(connection_, path_, mode_, migrations_));
   place_ = FilePlace(path_);
   if (!std::exchange(opened_, true)) in_memory_ = !place_.is_set();
@@ -245,10 +261,16 @@ Status SqliteDatabase::transaction(const std::function<Status()>& body) {
 Status SqliteDatabase::confirm() {
   if (in_memory_) return {};
   if (content_.look(connection_) != OpenContent::State::kKept) TRIMTAB_TRY_STATUS(refuse_changed());
-  if (migrations_.checked.empty()) return {};  // where something is missing it could not be noted
-  if (!confirmed_ || !confirmed_->is_open()) confirmed_.emplace(path_, /*creates=*/true);
-  if (content_.log().frames > 0) confirmed_->write(content_.log());
+  tell_start();
   return {};
+}
+
+// Where something is missing of a kind without checks, it could not be noted.
+void SqliteDatabase::tell_start() {
+  if (mode_ == DatabaseMode::kReadOnly || in_memory_ || migrations_.checked.empty()) return;
+  if (!confirmed_ || !confirmed_->is_in_place()) confirmed_.emplace(path_, /*creates=*/true);
+  const bool has_log = content_.log().frames > 0;
+  is_log_watched_ = confirmed_->is_in_place() && (!has_log || confirmed_->write(content_.log()));
 }
 
 Status SqliteDatabase::keep_in_place() {
@@ -326,9 +348,11 @@ Status SqliteDatabase::write_back() {
   return open_again();
 }
 
-Status SqliteDatabase::check_content(const std::string& lost) {
+Status SqliteDatabase::check_content() {
   if (migrations_.checked.empty()) return {};
-  if (lost.empty() && !checks_all()) {
+  const std::string lost = found_.log.lost;
+  const std::string cut = std::exchange(found_.cut, "");
+  if (lost.empty() && cut.empty() && !checks_all()) {
     try {
       set_apart_ = count_set_apart(connection_);
       if (mode_ != DatabaseMode::kReadOnly) {
@@ -340,7 +364,8 @@ Status SqliteDatabase::check_content(const std::string& lost) {
       if ((failure.getErrorCode() & 0xff) != SQLITE_CORRUPT) throw;
     }
   }
-  const std::string damage = find_damage(connection_, migrations_, mode_ != DatabaseMode::kReadOnly);
+  const std::string damage =
+      cut.empty() ? find_damage(connection_, migrations_, mode_ != DatabaseMode::kReadOnly) : cut;
   if (!damage.empty()) TRIMTAB_TRY_STATUS(bring_to_safety(damage));
   if (mode_ != DatabaseMode::kReadOnly && !in_memory_) keep_first_page(connection_, path_);
   if (mode_ != DatabaseMode::kReadOnly && is_suspect()) std::remove(suspect().c_str());
@@ -355,6 +380,7 @@ Status SqliteDatabase::check_content(const std::string& lost) {
 }
 
 void SqliteDatabase::check_some() {
+  tell_start();
   constexpr Nanoseconds kSlice = std::chrono::milliseconds(4);
   if (!check_ || check_->done() || in_transaction_) return;
   const ContentCheck::Reader reader{
@@ -398,7 +424,7 @@ Status SqliteDatabase::bring_to_safety(const std::string& damage) {
     add_row_checksum(copy);
     salvage(connection_, copy, migrations_, damage);
   }
-  TRIMTAB_TRY_STATUS(change_places(path_));
+  TRIMTAB_TRY(found_.kept_as, change_places(path_));
   return open_again();
 }
 
@@ -520,10 +546,14 @@ Status SqliteDatabase::run_inside(const char* begin, const std::function<Status(
 
 // What tells of a file or a log that is not there any more tells nothing of those that will be made. Of a log that
 // cannot be read whole a copy is kept, with its file.
-Status make_ready(const std::string& path, bool keeps_copies) {
+Status make_ready(const std::string& path, Found& found) {
   if (!identity_of(path)) remove_first_page(path);
+  if (!found.log.lost.empty()) {
+    TRIMTAB_TRY(found.kept_as, keep_copies(path));
+  }
+  if (found.log.is_of_the_past) TRIMTAB_TRY_STATUS(remove_log(path));
   if (!identity_of(path + "-wal")) forget_confirmed(path);
-  return keeps_copies ? keep_copies(path) : Status();
+  return {};
 }
 
 Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, DatabaseMode mode,
@@ -534,13 +564,15 @@ Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, Datab
   if (exclusive) {
     TRIMTAB_TRY(lock, OwnerLock::acquire(path));
   }
-  TRIMTAB_TRY(std::string lost, check_log(path));
-  if (migrations.checked.empty()) lost.clear();  // nothing of it is set apart
-  if (mode != DatabaseMode::kReadOnly) TRIMTAB_TRY_STATUS(make_ready(path, !lost.empty()));
+  Found found;
+  TRIMTAB_TRY(found.log, check_log(path));
+  found.cut = what_is_cut(path);
+  if (migrations.checked.empty()) found = {};  // nothing of it is set apart
+  if (mode != DatabaseMode::kReadOnly) TRIMTAB_TRY_STATUS(make_ready(path, found));
   try {
-    auto database = std::make_unique<SqliteDatabase>(path, migrations, std::move(lock), mode);
+    auto database = std::make_unique<SqliteDatabase>(path, migrations, std::move(lock), mode, std::move(found));
     TRIMTAB_TRY_STATUS(database->prepare());
-    TRIMTAB_TRY_STATUS(database->check_content(lost));
+    TRIMTAB_TRY_STATUS(database->check_content());
     return std::unique_ptr<DatabaseBackend>(std::move(database));
   } catch (const SQLite::Exception& failure) {
     return sqlite_failure(failure, migrations.kind, path);

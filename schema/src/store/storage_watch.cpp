@@ -13,9 +13,20 @@ void StorageWatch::tick() {
 void StorageWatch::tell(const Seen& before, const DatabaseHealth& now) const {
   const DatabaseHealth& last = before.health;
   if (now.set_apart > last.set_apart) {
-    say_(false, now.name + " was damaged: what could be read is kept, and " + std::to_string(now.set_apart) +
-                    " rows or pages that could not are noted in its table set_apart. The file as it was is " +
-                    now.name + ".damaged, or of an older version beside it as .backup");
+    const std::string copy = now.kept_as.empty()
+                                 ? "beside it: of those named .damaged the one of the highest number, or .backup"
+                                 : now.kept_as;
+    say_(false, now.name + " was damaged: what could be read is kept, and what could not is told in its table " +
+                    "set_apart (" + std::to_string(now.set_apart) + (now.set_apart == 1 ? " row" : " rows") +
+                    "). The file as it was is " + copy);
+  }
+  if (now.is_log_watched != last.is_log_watched) {
+    say_(now.is_log_watched,
+         now.name + "-confirmed " +
+             (now.is_log_watched
+                  ? "is written again: it would be noticed if the log were cut"
+                  : "cannot be written: nobody will notice if the log of this database is cut while no daemon runs. It "
+                    "must be a file of the daemon's user: see what stands there, and remove it"));
   }
   if (now.unreadable > 0 && last.unreadable == 0) {
     say_(false, now.name +

@@ -274,3 +274,9 @@ TEST_CASE("a certificate's end is told a month before") {
   CHECK(authority.find("'trimtab cert init --dir NEW_CA_DIRECTORY'") != std::string::npos);
   CHECK(authority.find("cert issue") == std::string::npos);
 }
+
+TEST_CASE("a log that nobody would miss is told") {
+  const std::string lines = "database_log_unwatched{database=\"costs\"} 1\n";
+  CHECK(agent_with("trimtab_agent_" + lines, "storage").found.find("costs") != std::string::npos);
+  CHECK(coordinator_with("trimtab_" + lines, "storage").found.find("costs") != std::string::npos);
+}

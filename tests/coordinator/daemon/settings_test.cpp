@@ -27,6 +27,14 @@ TEST_CASE("an unknown key names its place and the nearest key") {
   CHECK(applied.error().message == "c.toml:2: unknown key \"log_levle\"; did you mean \"log_level\"?");
 }
 
+TEST_CASE("a state directory without a name is refused, and not taken for the usual one") {
+  Settings settings;
+  for (const Status& applied : {from_flag(settings, "state", ""), from_toml(settings, "state = \"\"\n", "c.toml")}) {
+    REQUIRE_FALSE(applied.ok());
+    CHECK(applied.error().message.find("expected a path") != std::string::npos);
+  }
+}
+
 TEST_CASE("beyond loopback TLS and tokens are needed, and the reason is said") {
   for (const char* address : {"0.0.0.0:7420", "192.168.1.2:7420", "[::]:7420", "example.org:1"}) {
     Settings settings;

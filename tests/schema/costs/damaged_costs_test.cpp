@@ -183,6 +183,35 @@ TEST_CASE("of a cost database with a page that cannot be read the other pages ar
   CHECK(kept * 2 > pages * whole.size());
 }
 
+TEST_CASE("of a cost database whose end was cut what is left is read, and kept as it was") {
+  const TemporaryDirectory directory;
+  const std::string whole_path = whole_database(directory);
+  std::vector<std::string> whole;
+  {
+    const CostDatabase database = open_costs(whole_path);
+    whole = contents(database);
+  }
+  const std::string bytes = bytes_of(whole_path);
+  const std::string path = directory.file("d.db");
+  for (const std::size_t cut : {std::size_t{1}, kPage - 1, kPage, 2 * kPage, 5 * kPage + 100}) {
+    CAPTURE(cut);
+    remove_all(path);
+    const std::string rest = bytes.substr(0, bytes.size() - cut);
+    write_bytes(path, rest);
+    for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kReadWrite}) {
+      CostDatabase opened = open_costs(path, mode);
+      const std::size_t missing = check_lines(opened, whole);
+      CHECK(missing < whole.size());
+      CHECK(set_apart(opened) > 0);
+      if (mode == OpenMode::kReadOnly) CHECK(bytes_of(path) == rest);
+      if (mode == OpenMode::kReadWrite) check_storing(opened);
+    }
+    CHECK(fs::file_size(path + ".damaged") == rest.size());
+    CHECK(CostDatabase::open(path, OpenMode::kReadWrite).ok());
+    CHECK_FALSE(fs::exists(path + ".damaged-2"));
+  }
+}
+
 TEST_CASE("a damaged cost database stays as it is while another program has it open") {
   const TemporaryDirectory directory;
   const std::string path = whole_database(directory);
@@ -258,44 +287,58 @@ TEST_CASE("rows that mean nothing are set apart where a cost database without ch
   const std::string statistics = cost.statistics.encode();
   const std::string here = hash(sample_fingerprint());
   const std::string there = hash(sample_fingerprint("y"));
+  const std::string elsewhere = hash(sample_fingerprint("z"));
   const auto write = [&] {
     remove_all(path);
     Database old = Database::open(path, DatabaseMode::kCreate, before).value();
     const auto run = [&](const std::string& sql, const Row& arguments) { REQUIRE(old.execute(sql, arguments).ok()); };
     run("INSERT INTO fingerprints (hash, json) VALUES (?, ?)", {here, to_json(sample_fingerprint())});
     run("INSERT INTO fingerprints (hash, json) VALUES (?, ?)", {there, std::string("{no json")});
+    run("INSERT INTO fingerprints (hash, json) VALUES (?, ?)", {elsewhere, to_json(sample_fingerprint("another"))});
     run("INSERT INTO origins (id, name, folded) VALUES (1, 'o', 1)", {});
+    run("INSERT INTO origins (id, name, folded) VALUES (2, '', 1)", {});
     const std::string key =
         "INSERT INTO cost_keys (id, kind, subject, dtype, samples, tp, sharding, bytes, group_size, placement, "
-        "algorithm, protocol, channels, kernel_class) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '', 0, '')";
-    const auto key_row = [&](std::int64_t id, const std::string& kind) {
-      return Row{id,
-                 kind,
-                 cost.key.subject,
-                 cost.key.dtype,
-                 std::int64_t{cost.key.samples},
-                 std::int64_t{cost.key.tp},
-                 cost.key.sharding};
+        "algorithm, protocol, channels, kernel_class) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', 0, '')";
+    const auto key_row = [&](std::int64_t id, const std::string& kind, std::int64_t tp, std::int64_t bytes) {
+      return Row{id,   kind, cost.key.subject, cost.key.dtype, std::int64_t{cost.key.samples}, tp, cost.key.sharding,
+                 bytes};
     };
-    run(key, key_row(1, std::string(to_string(cost.key.kind))));
-    run(key, key_row(2, "operator_forwarx"));
+    const std::string kind(to_string(cost.key.kind));
+    run(key, key_row(1, kind, cost.key.tp, 0));
+    run(key, key_row(2, "operator_forwarx", cost.key.tp, 0));
+    run(key, key_row(3, kind, 0, 0));
+    run(key, key_row(4, kind, cost.key.tp, -1));
     const std::string folded = "INSERT INTO costs (fingerprint, cost_key, source, origin, statistics) VALUES (?, ?, ";
     run(folded + "'training', 1, ?)", {here, std::int64_t{1}, statistics});
     run(folded + "'training', 1, ?)", {there, std::int64_t{1}, "x" + statistics});
+    run(folded + "'training', 1, ?)", {elsewhere, std::int64_t{1}, statistics});
+    for (std::int64_t odd = 3; odd <= 4; ++odd) run(folded + "'training', 1, ?)", {here, odd, statistics});
+    run(folded + "'training', 2, ?)", {here, std::int64_t{1}, statistics});
     const std::string batch = "INSERT INTO batches (origin, number, fingerprint, source, costs) VALUES (1, ?, ?, ";
     run(batch + "'training', ?)", {std::int64_t{2}, here, "1 " + statistics + "\n"});
     run(batch + "'training', ?)", {std::int64_t{3}, here, "1 " + statistics + "x\n"});
     run(batch + "'', '')", {std::int64_t{4}, std::monostate{}});
+    run(batch + "'training', ?)", {std::int64_t{6}, std::monostate{}, "1 " + statistics + "\n"});
   };
   write();
   {
     CostDatabase reader = open_costs(path, OpenMode::kReadOnly);
-    CHECK(set_apart(reader) == 5);  // with what is said of all
-    CHECK(find_cost(reader, here, cost.key)->statistics.count() == 4);
+    CHECK(set_apart(reader) == 11);  // with what is said of all
+    CHECK(find_cost(reader, here, cost.key)->statistics.count() == 6);
+    CostDatabase merged = open_costs(directory.file("merged"));
+    REQUIRE(merged.merge_from(reader).ok());
+    CHECK(find_cost(merged, here, cost.key)->statistics.count() == 6);
+    const CostParts parts = reader.parts_after("", 100).value();
+    CHECK(open_costs(directory.file("copied")).put_parts(parts).ok());
+    for (const CostPart& part : parts.parts) {
+      CHECK_FALSE(part.origin.empty());
+      for (const CostPart::Folded& one : part.costs) CHECK(parse_cost_key(to_json(one.cost.key)).ok());
+    }
   }
   CostDatabase database = open_costs(path, OpenMode::kReadWrite);
-  CHECK(set_apart(database) == 5);
-  CHECK(find_cost(database, here, cost.key)->statistics.count() == 4);
+  CHECK(set_apart(database) == 11);
+  CHECK(find_cost(database, here, cost.key)->statistics.count() == 6);
   CHECK(database.costs(there).value().empty());
   CHECK_FALSE(fs::exists(path + ".damaged"));
   CHECK(fs::exists(path + ".v4.backup"));
@@ -303,7 +346,8 @@ TEST_CASE("rows that mean nothing are set apart where a cost database without ch
   std::string places;
   const Rows noted = raw.query("SELECT place FROM set_apart ORDER BY rowid").value();
   for (const Row& row : noted) places += as_text(row[0]) + " ";
-  CHECK(places == "fingerprints batches cost_keys costs  ");
+  CHECK(places ==
+        "fingerprints fingerprints origins origins_again batches batches cost_keys cost_keys cost_keys costs  ");
   CHECK(database.add_batch({"o", 5}, sample_fingerprint("y"), "training", {cost}).value());
   CHECK(database.fingerprints().value().size() == 2);
 }

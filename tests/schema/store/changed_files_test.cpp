@@ -314,3 +314,14 @@ TEST_CASE("a database whose first page is garbage is called damaged, and not ano
                                             Catch::EndsWith("Put a backup in its place"));
   }
 }
+
+TEST_CASE("a database of another kind of ours is not called a damaged one") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.db");
+  { (void)open_costs(path); }
+  for (const DatabaseMode mode : {DatabaseMode::kReadOnly, DatabaseMode::kReadWrite}) {
+    const auto refused = Database::open(path, mode, kThings);
+    REQUIRE_FALSE(refused.ok());
+    CHECK_THAT(refused.error().message, Catch::StartsWith(path + " is not a thing store: the SQLite file belongs to"));
+  }
+}

@@ -1,15 +1,16 @@
 // Logs of killed processes of which something that was confirmed cannot be read any more.
 
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "../sample_costs.hpp"
 #include "schema/database.hpp"
+#include "schema/storage/storage_watch.hpp"
 #include "store/confirmed_log.hpp"
 
 using namespace trimtab;
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<const char*, 3> kParts = {"", "-wal", "-confirmed"};
+const std::vector<const char*> kParts = {"", "-wal", "-confirmed"};
 
 Migrations things() {
   Migrations all{0x74724210,
@@ -53,21 +54,50 @@ std::string names_in(const Database& database) {
   return names;
 }
 
-// What a killed process leaves: its locks are gone, and nothing was copied.
-void leave(const std::string& path, const std::string& there) {
-  for (const char* part : {"", "-wal", "-shm", "-confirmed", ".damaged", ".damaged-wal", ".damaged-2"}) {
-    std::error_code ignored;
-    fs::remove(there + part, ignored);
-  }
-  for (const char* part : kParts) {
-    if (fs::exists(path + part)) fs::copy_file(path + part, there + part);
-  }
-}
-
 void flip_bit_at(const std::string& path, std::size_t place) {
   std::string bytes = bytes_of(path);
   bytes[place] = static_cast<char>(bytes[place] ^ 1);
   write_bytes(path, bytes);
+}
+
+// What a killed process leaves: its locks are gone, and nothing was copied.
+void leave(const std::string& path, const std::string& there, const std::vector<const char*>& parts = kParts) {
+  for (const char* part : {"", "-wal", "-shm", "-confirmed", ".damaged", ".damaged-wal", ".damaged-2"}) {
+    std::error_code ignored;
+    fs::remove(there + part, ignored);
+  }
+  for (const char* part : parts) {
+    if (fs::exists(path + part)) fs::copy_file(path + part, there + part);
+  }
+}
+
+// Stores until SQLite has copied all of the log into the file, as it does behind a commit. Returns what was stored.
+std::string add_until_copied(Database& database) {
+  REQUIRE(database.query("PRAGMA wal_autocheckpoint = 12").ok());
+  std::string names;
+  for (bool is_copied = false; !is_copied;) {
+    names += static_cast<char>('a' + names.size() % 26);
+    add(database, names.back(), 700);
+    const auto confirmed = confirmed_log(database.name());
+    REQUIRE(confirmed);
+    is_copied = confirmed->copied == confirmed->frames && confirmed->frames > 5;
+  }
+  return names;
+}
+
+constexpr std::size_t kFrame = 24 + 4096;
+
+// In turn: a bit of each page of the log, its head, and its end at each page.
+std::vector<std::function<void(const std::string& log)>> damages_of(std::size_t frames) {
+  std::vector<std::function<void(const std::string& log)>> damages;
+  for (std::size_t frame = 0; frame < frames; ++frame) {
+    const std::size_t begin = 32 + frame * kFrame;
+    damages.emplace_back([begin](const std::string& log) { flip_bit_at(log, begin + 2000); });
+    damages.emplace_back([begin](const std::string& log) { fs::resize_file(log, begin + 100); });
+  }
+  damages.emplace_back([](const std::string& log) { flip_bit_at(log, 20); });
+  damages.emplace_back([](const std::string& log) { fs::resize_file(log, 0); });
+  return damages;
 }
 
 }  // namespace
@@ -150,6 +180,7 @@ TEST_CASE("a log is kept beside what an operator has left of an earlier one", "[
   write_bytes(left + ".damaged-wal", "an earlier one");
   Database found = open(left);
   CHECK(found.look_after().set_apart == 1);
+  CHECK(found.look_after().kept_as == left + ".damaged-2");
   CHECK(bytes_of(left + ".damaged-wal") == "an earlier one");
   CHECK(fs::exists(left + ".damaged-2-wal"));
 }
@@ -231,4 +262,139 @@ TEST_CASE("a backup is taken for what it is, though something was confirmed sinc
   put_back(path);                              // after a stop
   fs::rename(left + "-wal", left + "-aside");  // after a kill, as the refusal says
   put_back(left);
+}
+
+TEST_CASE("a log that was copied into the file takes nothing from it, however it is damaged", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string left = directory.file("left");
+  Database database = open(path);
+  const std::string names = add_until_copied(database);
+  // Each alone tells that it was copied.
+  for (const char* witness : {"-confirmed", "-shm"}) {
+    for (const auto& damage : damages_of(confirmed_log(path)->frames)) {
+      leave(path, left, {"", "-wal", witness});
+      damage(left + "-wal");
+      const std::string damaged = bytes_of(left + "-wal");
+      CHECK(names_in(open(left, DatabaseMode::kReadOnly)) == names);
+      CHECK(bytes_of(left + "-wal") == damaged);
+      leave(path, left, {"", "-wal", witness});
+      damage(left + "-wal");
+      {
+        Database found = open(left);
+        CHECK(names_in(found).starts_with(names));
+        if (found.look_after().set_apart > 0) {
+          CHECK_THAT(as_text(found.query("SELECT reason FROM set_apart").value()[0][0]),
+                     Catch::EndsWith("so the log is left out. Nothing is missing"));
+          CHECK(bytes_of(found.look_after().kept_as + "-wal") == damaged);
+        }
+        add(found, 'z');
+      }
+      CHECK(names_in(open(left)).back() == 'z');
+    }
+  }
+}
+
+TEST_CASE("what was stored since a log was copied is missing alone, where the log is damaged before that",
+          "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string left = directory.file("left");
+  Database database = open(path);
+  for (const char name : std::string("abcdefgh")) add(database, name, 700);
+  std::uint32_t copied = 0;
+  const Database other = open(path, DatabaseMode::kReadOnly);
+  const Status reading = other.snapshot([&]() -> Status {  // so that the log goes on
+    REQUIRE(names_in(other) == "abcdefgh");
+    REQUIRE(database.query("PRAGMA wal_checkpoint(PASSIVE)").ok());
+    (void)database.look_after();
+    copied = confirmed_log(path)->copied;
+    add(database, 'x');
+    return {};
+  });
+  REQUIRE(reading.ok());
+  REQUIRE(confirmed_log(path)->frames > copied);
+  REQUIRE(confirmed_log(path)->copied == copied);
+  leave(path, left);
+  flip_bit_at(left + "-wal", 32 + 3 * kFrame + 2000);
+  const Database found = open(left);
+  CHECK(names_in(found) == "abcdefgh!");
+  CHECK_THAT(as_text(found.query("SELECT reason FROM set_apart").value()[0][0]),
+             Catch::Contains("The file has " + std::to_string(copied) + " of them") &&
+                 Catch::EndsWith("What was stored after those is missing"));
+}
+
+TEST_CASE("a damaged log is read as far as it goes beside an older copy of its file", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string left = directory.file("left");
+  std::string older;
+  std::string first;
+  {
+    Database database = open(path);
+    first = add_until_copied(database);
+    older = bytes_of(path);
+    (void)add_until_copied(database);
+    leave(path, left);
+  }
+  write_bytes(left, older);
+  flip_bit_at(left + "-wal", 32 + (confirmed_log(left)->frames - 2) * kFrame + 2000);
+  Database found = open(left);
+  CHECK(found.look_after().set_apart == 1);
+  CHECK(names_in(found).size() > first.size() + 2);
+}
+
+TEST_CASE("a second kill does not make a copied log forgotten", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string left = directory.file("left");
+  const std::string again = directory.file("again");
+  std::string names;
+  {
+    Database database = open(path);
+    names = add_until_copied(database);
+    leave(path, left);
+  }
+  {
+    Database database = open(left);
+    add(database, 'y');
+    leave(left, again);
+  }
+  flip_bit_at(again + "-wal", 32 + 3 * kFrame + 2000);
+  CHECK(names_in(open(again)).starts_with(names));
+}
+
+TEST_CASE("it is told while nobody would notice that a log is cut", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  fs::create_directory(path + "-confirmed");
+  Database database = open(path);
+  std::string said;
+  StorageWatch watch([&](bool well, const std::string& line) { said += (well ? "+" : "-") + line + "\n"; });
+  watch.add("things", [&] { return database.look_after(); });
+  watch.tick();
+  CHECK_THAT(said, Catch::StartsWith("-" + path + "-confirmed cannot be written"));
+  add(database, 'a');
+  fs::remove(path + "-confirmed");
+  said.clear();
+  watch.tick();
+  CHECK_THAT(said, Catch::StartsWith("+" + path + "-confirmed is written again"));
+  CHECK(confirmed_log(path));
+  fs::remove(path + "-confirmed");  // while it is open
+  add(database, 'b');
+  CHECK(confirmed_log(path));
+}
+
+TEST_CASE("what else has the name of the confirmed file is not written through it", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string precious = directory.file("precious");
+  write_bytes(precious, "precious");
+  const bool is_hard = GENERATE(true, false);
+  if (is_hard) fs::create_hard_link(precious, path + "-confirmed");
+  if (!is_hard) fs::create_symlink(precious, path + "-confirmed");
+  Database database = open(path);
+  add(database, 'a');
+  CHECK(bytes_of(precious) == "precious");
+  CHECK(confirmed_log(path));
 }

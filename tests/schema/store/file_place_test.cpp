@@ -220,3 +220,13 @@ TEST_CASE("no lock is written through another's link") {
   std::ifstream other(directory.file("other"));
   CHECK(std::string(std::istreambuf_iterator<char>(other), {}) == "somebody else's");
 }
+
+TEST_CASE("a lock that is a file of somebody's, too, is held and not written") {
+  const TemporaryDirectory directory;
+  write_bytes(directory.file("precious"), "precious");
+  fs::create_hard_link(directory.file("precious"), directory.file("d.lock"));
+  const auto owner = OwnerLock::acquire(directory.file("d"));
+  REQUIRE(owner.ok());
+  CHECK(bytes_of(directory.file("precious")) == "precious");
+  CHECK_FALSE(OwnerLock::acquire(directory.file("d")).ok());
+}
