@@ -2,7 +2,7 @@
 # the time, one after an edit of a file longer. scripts/setup turns it on in a build directory that it makes; a directory keeps what it
 # has. Without it each file is compiled alone, so a file that lacks an include fails the presets debug and tsan.
 option(TRIMTAB_GROUPS "Compile sources in groups: shorter from nothing, longer after an edit" OFF)
-set(TRIMTAB_GROUP_LINES 2000 CACHE STRING "Most lines of a group, of which no file is longer")
+set(TRIMTAB_GROUP_LINES 4000 CACHE STRING "Most lines of a group, of which no file is longer")
 if(TRIMTAB_GROUPS)
   find_program(TRIMTAB_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 endif()
