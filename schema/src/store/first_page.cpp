@@ -159,20 +159,23 @@ bool mend_first_page(const std::string& path) {
   if (OpenFile::is_open(path)) return false;
   Pages copies = kept_pages(path);
   std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
+  auto size = std::filesystem::file_size(path, error);
   if (!copies.contains(1) || error) return false;
+  const bool lacks_end = size < copies.rbegin()->first * kPage;
+  size = std::max<std::uintmax_t>(size, copies.rbegin()->first * kPage);
   int bits = 0;
   {
     std::ifstream file(path, std::ios::binary);
     for (auto& [number, copy] : copies) {
       const std::string found = page_of_file(file, number);
       const bool is_first = number == 1;
+      if (found.empty() && !is_first) continue;
       if (found.empty() || (is_first && !is_copy_of(found, copy))) return false;
       bits += differing_bits(found, copy, is_first);
       if (is_first) copy = mended(found, copy, size);
     }
   }
-  if (bits == 0 || bits > kMostBits) return false;
+  if ((bits == 0 && !lacks_end) || bits > kMostBits) return false;
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   for (const auto& [number, page] : copies) {
     file.seekp(static_cast<std::streamoff>((number - 1) * kPage));

@@ -20,7 +20,8 @@ void keep_first_page(SQLite::Database& connection, const std::string& path);
 void remove_first_page(const std::string& path);
 
 // Puts the copy in the place of pages that differ from it in a few bits, as a disk flips them: another file's differ
-// in many. True where it did. REQUIRES: the file could not be opened, and this process has it not open.
+// in many. Those that a cut file lacks are there again. True where it did. REQUIRES: the file could not be opened, and
+// this process has it not open.
 [[nodiscard]] bool mend_first_page(const std::string& path);
 
 // What a file without a log lacks of its end that its first page says it has; empty: nothing. Looks at none that this

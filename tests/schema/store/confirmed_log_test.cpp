@@ -62,7 +62,7 @@ void flip_bit_at(const std::string& path, std::size_t place) {
 
 // What a killed process leaves: its locks are gone, and nothing was copied.
 void leave(const std::string& path, const std::string& there, const std::vector<const char*>& parts = kParts) {
-  for (const char* part : {"", "-wal", "-shm", "-confirmed", ".damaged", ".damaged-wal", ".damaged-2"}) {
+  for (const char* part : {"", "-wal", "-shm", "-confirmed", ".first-page", ".damaged", ".damaged-wal", ".damaged-2"}) {
     std::error_code ignored;
     fs::remove(there + part, ignored);
   }
@@ -397,4 +397,27 @@ TEST_CASE("what else has the name of the confirmed file is not written through i
   add(database, 'a');
   CHECK(bytes_of(precious) == "precious");
   CHECK(confirmed_log(path));
+}
+
+TEST_CASE("a file that lacks pages with its tables' texts has them again", "[confirmed_log]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const std::string left = directory.file("left");
+  Migrations many = things();
+  for (int i = 0; i < 40; ++i) {
+    many.steps.push_back("CREATE TABLE t" + std::to_string(i) + " (" + std::string(200, 'c') + " INTEGER)");
+  }
+  {
+    Database database = Database::open(path, DatabaseMode::kCreate, many).value();
+    add(database, 'a');
+  }
+  const std::string bytes = bytes_of(path);
+  for (std::size_t cut = 1; cut < 8 * 4096; cut += 4095) {
+    leave(path, left, {"", ".first-page"});
+    write_bytes(left, bytes.substr(0, bytes.size() - cut));
+    const auto found = Database::open(left, DatabaseMode::kReadWrite, many);
+    INFO(cut << (found.ok() ? "" : found.error().message));
+    REQUIRE(found.ok());
+    CHECK(names_in(*found).starts_with("a"));
+  }
 }
