@@ -63,7 +63,7 @@ struct UniformPlan {
   bool fused_accumulation = true;     // products add to gradients (Megatron: --no-gradient-accumulation-fusion)
   bool switch_sums = true;            // where switches can (NCCL: not with NCCL_ALGO=Ring or NCCL_NVLS_ENABLE=0)
   // FSDP: cross entropy is compiled, so no logits of float32 (torchtitan since 2025). Megatron:
-  // --cross-entropy-loss-fusion, whose memory is as without it.
+  // --cross-entropy-loss-fusion, counted in time, not in memory.
   bool compiled_loss = false;
   bool overlaps_tensor = false;      // tensor-parallel communication beside matrix products
   bool overlaps_transfers = false;   // stages' transfers beside computation
