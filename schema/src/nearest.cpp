@@ -25,8 +25,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   TRIMTAB_ASSERT(!known.empty(), "there must be words to choose from");
-  constexpr std::size_t kLongestWord = 100;  // more of a key than this says nothing, and the cost is quadratic
-  word = word.substr(0, kLongestWord);
+  constexpr std::size_t kTold = 100;  // more of a key than this says nothing, and the cost is quadratic
+  word = word.substr(0, kTold);
   return *std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
     return edit_distance(word, a) < edit_distance(word, b);
   });

@@ -273,8 +273,8 @@ TEST_CASE("what a job has taken over survives its coordinator, and states of ear
   state.profiling.near.found = kFound;
   state.profiling.near.taken_over = 12;
   state.profiling.near.findings = {{tuner::NearClass::kInterNode, tuner::NearVerdict::kScaled, 1.2, 0.04, 3}};
-  const std::string json = to_json(state);
-  const auto read = parse_tuning_state(json);
+  const std::string written = to_json(state);
+  const auto read = parse_tuning_state(written);
   REQUIRE(read.ok());
   CHECK(read->profiling.near.found.differences == kFound.differences);
   CHECK(read->profiling.near.taken_over == 12);
@@ -284,9 +284,9 @@ TEST_CASE("what a job has taken over survives its coordinator, and states of ear
   CHECK(describe(read->profiling.near) ==
         "12 costs are taken over from fingerprint 0123456789abcdef (driver 2 instead of 1): links between nodes 1.20 "
         "times what it was (± 8 %, 3 probes)");
-  const std::size_t begin = json.find("\"near\":{");
+  const std::size_t begin = written.find("\"near\":{");
   REQUIRE(begin != std::string::npos);
-  std::string earlier = json;
+  std::string earlier = written;
   earlier.replace(begin, 7, "\"away\":");
   const auto old = parse_tuning_state(earlier);
   REQUIRE(old.ok());
