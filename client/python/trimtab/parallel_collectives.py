@@ -19,9 +19,13 @@ def once_of(torch, item, device):
     if not distributed.is_initialized():
         raise CannotRun("there is no process group")
     ranks = distributed.get_world_size()
-    if len(item.get("ranks", range(ranks))) != ranks:
-        raise CannotRun(f"groups are of all {ranks} ranks here")
-    group = types.SimpleNamespace(torch=torch, distributed=distributed, world_size=ranks)
+
+    def whole(size, _):
+        if size != ranks or len(item.get("ranks", range(ranks))) != ranks:
+            raise BadItem(f"groups are of all {ranks} ranks here")
+        return None, 0  # the job's own group, whose first rank is 0
+
+    group = types.SimpleNamespace(torch=torch, distributed=distributed, world_size=ranks, block=whole)
     with contextlib.nullcontext() if device.type == "cpu" else torch.device(device):
         try:
             start = _call(item, group)
