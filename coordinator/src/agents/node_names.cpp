@@ -55,7 +55,7 @@ Status NodeNames::release() {
   const Stored before = names_;
   for (const auto& [owner, nodes] : before) {
     std::vector<std::string> left = nodes;
-    std::erase_if(left, [&](const std::string& node) { return !may_have(owner, node); });
+    std::erase_if(left, [this, &of = owner](const std::string& node) { return !may_have(of, node); });
     if (left.size() < nodes.size()) TRIMTAB_TRY_STATUS(set(owner, std::move(left)));
   }
   return {};
