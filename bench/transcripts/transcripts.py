@@ -135,6 +135,7 @@ class Story:
         self.case, self.folder, self.parts = case, pathlib.Path(tempfile.mkdtemp(prefix="transcript-")), []
         places = self.folder / "bin"
         self.work = self.folder / "job"
+        self.python = str(given.python.absolute())
         if case.source:
             shutil.copytree(pathlib.Path(os.environ["TRIMTAB_SOURCES"]) / case.source, self.work, symlinks=True)
         self.work.mkdir(exist_ok=True)
@@ -163,7 +164,7 @@ class Story:
     def tell(self, words, command, seconds, most=40):
         done = self.run(command, seconds)
         code = f"\n(exit code {done.returncode})" if done.returncode else ""
-        self.parts += [words, "", "```", f"$ {command}", shown(done.stdout, self.folder, most) + code, "```", ""]
+        self.parts += [words, "", "```", f"$ {command}", shown(done.stdout.replace(self.python, "python"), self.folder, most) + code, "```", ""]
         return done
 
     def made(self):
