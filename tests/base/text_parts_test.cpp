@@ -26,3 +26,9 @@ TEST_CASE("separators part a text, and empty parts stay") {
   CHECK(parted(",a,,b,") == Words{"", "a", "", "b", ""});
   CHECK(parted("a:b,c", ':') == Words{"a", "b,c"});
 }
+
+TEST_CASE("blanks and ends of lines are taken off a text's ends alone") {
+  CHECK(trimmed("").empty());
+  CHECK(trimmed(" \t\r\n").empty());
+  CHECK(trimmed("\n a b\t\r\n") == "a b");
+}

@@ -15,6 +15,9 @@ namespace trimtab {
 // What blanks and ends of lines part.
 [[nodiscard]] std::vector<std::string_view> blank_parted(std::string_view text);
 
+// Without the blanks and ends of lines at its own ends.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 // What stands between separators, be it empty: one more than there are separators.
 [[nodiscard]] std::vector<std::string_view> parted(std::string_view text, char separator = ',');
 

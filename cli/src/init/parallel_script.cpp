@@ -4,6 +4,8 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/text_parts.hpp"
+#include "json_text.hpp"
 #include "schema/plan_import.hpp"
 #include "schema/target.hpp"
 
@@ -12,13 +14,6 @@ namespace trimtab::cli {
 namespace {
 
 constexpr std::string_view kCall = "parallel.load(";
-constexpr std::string_view kBlank = " \t\r\n";
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
-}
 
 // Behind the call's parenthesis, up to the one that closes it.
 std::optional<std::string_view> arguments_of_call(std::string_view text) {
@@ -38,10 +33,7 @@ std::optional<std::string_view> arguments_of_call(std::string_view text) {
 
 // Of name=value; nothing where there is no such argument.
 std::optional<std::string_view> argument(std::string_view all, std::string_view name) {
-  while (!all.empty()) {
-    const std::size_t comma = std::min(all.find(','), all.size());
-    const std::string_view one = trimmed(all.substr(0, comma));
-    all.remove_prefix(std::min(comma + 1, all.size()));
+  for (const std::string_view one : parted(all)) {
     const std::size_t equals = one.find('=');
     if (equals == std::string_view::npos || trimmed(one.substr(0, equals)) != name) continue;
     return trimmed(one.substr(equals + 1));
@@ -90,18 +82,16 @@ Result<Plan> own_plan(const ParallelScript& script, const Model& model, std::int
   const auto batch = script.global_batch(ranks);
   TRIMTAB_ASSERT(batch.has_value(), "a script whose samples are known");
   TRIMTAB_TRY(const ModelLayers parts, layers_of(model));
-  const auto member = [](const char* name, std::size_t value) {
-    return std::string(", \"") + name + "\": " + std::to_string(value);
-  };
-  const auto count = static_cast<std::size_t>(ranks);
-  std::string text = R"({"schema": "trimtab.parallel/1", "kind": ")" + script.kind + "\"";
-  text += member("world_size", count) + member("global_batch", static_cast<std::size_t>(*batch)) +
-          member("samples_per_microbatch", static_cast<std::size_t>(*script.samples)) +
-          member("accumulation_steps", static_cast<std::size_t>(script.microbatches)) +
-          member("layers", parts.layers.size());
-  if (script.kind != "ddp") text += member("shard_group_size", count);
-  if (script.kind == "fsdp") text += R"(, "sharding_strategy": "FULL_SHARD")";
-  TRIMTAB_TRY(FoundPlan found, plan_from_file({text + "}", script.load, "parallel", {}, ranks}, model));
+  nlohmann::json file{{"schema", "trimtab.parallel/1"},
+                      {"kind", script.kind},
+                      {"world_size", ranks},
+                      {"global_batch", *batch},
+                      {"samples_per_microbatch", *script.samples},
+                      {"accumulation_steps", script.microbatches},
+                      {"layers", parts.layers.size()}};
+  if (script.kind != "ddp") file["shard_group_size"] = ranks;
+  if (script.kind == "fsdp") file["sharding_strategy"] = "FULL_SHARD";
+  TRIMTAB_TRY(FoundPlan found, plan_from_file({json_text(file), script.load, "parallel", {}, ranks}, model));
   return std::move(found.plan);
 }
 

@@ -11,8 +11,8 @@ namespace trimtab {
 // "--ranks: needed ..."
 [[nodiscard]] Error ranks_needed(const std::string& why);
 
-// world_size of a file that our client reads, and its layers, against what is known of both.
-inline constexpr const char* kCheckpointedLayers = "checkpoint_layers";
+inline constexpr const char* kCheckpointedLayers = "checkpoint_layers";  // of files that our client reads
+// world_size of such a file, and its layers, against what is known of both.
 [[nodiscard]] Result<std::int32_t> ranks_of_own_file(PlanMembers& members, const PlanFile& file,
                                                      const ModelLayers& parts);
 

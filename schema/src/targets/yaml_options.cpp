@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r";
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
-}
-
 struct Option {
   std::string_view name;  // "--hidden-size"; empty: the line is none
   std::string_view value;
