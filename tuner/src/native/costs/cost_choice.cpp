@@ -202,7 +202,9 @@ std::vector<ChosenCost> choose_costs(const std::vector<Cost>& costs) {
     }
     chosen.emplace(key, std::move(first));
   }
-  for (const ChosenCost& cost : corrected(curves)) chosen.insert_or_assign(cost.key, cost);
+  const Corrections corrections = corrected(curves);
+  for (const ChosenCost& cost : corrections.costs) chosen.insert_or_assign(cost.key, cost);
+  for (const CostKey& key : corrections.left_out) chosen.erase(key);
   std::vector<ChosenCost> result;
   result.reserve(chosen.size());
   for (auto& [key, cost] : chosen) result.push_back(std::move(cost));

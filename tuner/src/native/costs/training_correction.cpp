@@ -190,6 +190,19 @@ void correct_curve(bool passes, const Evidence& evidence, const std::map<std::in
   }
 }
 
+bool is_clear(double chi, double count) {
+  return count > 0 && chi > count + kClear * std::sqrt(2 * count);
+}
+
+// Of what crosses links: sizes that training alone saw, where the benchmark's line between its sizes says the same.
+void leave_out(const Evidence& evidence, const std::map<std::int64_t, Ratio>& known, std::vector<CostKey>& left_out) {
+  for (const auto& [size, ratio] : known) {
+    const double off = ratio.log / ratio.sigma;
+    if (ratio.weight > 0 || evidence.benchmark.contains(size) || is_clear(off * off, 1)) continue;
+    left_out.push_back(evidence.training.at(size).key);
+  }
+}
+
 // Ratios of one kind of thing, which are wrong for the same reasons: how far true ratios spread about none, as far as
 // it is more than their noise (empirical Bayes, after Efron and Morris 1975), and so how much of each is taken.
 void weigh(const std::vector<Ratio*>& ratios) {
@@ -202,8 +215,7 @@ void weigh(const std::vector<Ratio*>& ratios) {
     chi += one->log * one->log / (one->sigma * one->sigma);
     ++count;
   }
-  const bool clear = count > 0 && chi > count + kClear * std::sqrt(2 * count);
-  const double spread = clear ? std::max(excess / count, 0.0) : 0;
+  const double spread = is_clear(chi, count) ? std::max(excess / count, 0.0) : 0;
   for (Ratio* one : ratios) {
     one->weight = one->disturbed ? 1 : spread / (spread + one->sigma * one->sigma);
   }
@@ -250,7 +262,7 @@ std::int64_t size_of(const CostKey& key) {
   return is_pass(key.kind) ? key.samples : key.bytes;
 }
 
-std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves) {
+Corrections corrected(const std::map<CurveKey, Evidence>& curves) {
   std::map<CurveKey, std::map<std::int64_t, Ratio>> known;
   std::map<bool, std::vector<Ratio*>> together;  // passes; what crosses links
   std::map<CostKey, std::vector<const Ratio*>> of_passes;
@@ -261,14 +273,15 @@ std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves) {
     }
   }
   for (const auto& [passes, all] : together) weigh(all);
-  std::vector<ChosenCost> result;
+  Corrections result;
   for (const auto& [curve, evidence] : curves) {
     const std::map<std::int64_t, Ratio>& own = known.at(curve);
-    correct_curve(is_pass(curve.kind), evidence, own, result);
+    correct_curve(is_pass(curve.kind), evidence, own, result.costs);
+    if (!is_pass(curve.kind)) leave_out(evidence, own, result.left_out);
     if (!own.empty() || !is_pass(curve.kind) || evidence.benchmark.empty()) continue;
     const auto ratio = of_other_degrees(of_passes[pass_of(curve)]);
     if (!ratio) continue;
-    for (const auto& [size, cost] : evidence.benchmark) correct(cost, *ratio, 0, result);
+    for (const auto& [size, cost] : evidence.benchmark) correct(cost, *ratio, 0, result.costs);
   }
   return result;
 }

@@ -20,13 +20,20 @@ struct Evidence {
   std::map<std::int64_t, ChosenCost> training;
 };
 
-// The costs that are others than the first choice: a benchmark's with a factor, training's in place of a benchmark's.
-//
+// What is other than the first choice: a benchmark's costs with a factor, training's in place of a benchmark's, and
+// training's that price nothing since the benchmark's line says the same.
+struct Corrections {
+  std::vector<ChosenCost> costs;
+  std::vector<CostKey> left_out;
+};
+
 // With r the logarithm of training's median over the benchmark's, interpolated at training's size:
 //   * all r of operators' passes, and all of what crosses links, are weighed together. Where they are no farther from 0
 //     than their noise explains, none is taken. Else each is taken by its weight t^2 / (t^2 + sigma^2), with t how far
 //     true ratios spread. A benchmark on a disturbed machine gives way to any r, wholly;
-//   * at a size that training saw, training's values are chosen;
+//   * at a size that training saw, training's values are chosen. Where none is taken, the benchmark's stay. Of what
+//     crosses links its line counts between its sizes, too, and a rounding beyond them: training's value there is left
+//     out, unless that one alone is farther off than its noise explains;
 //   * at other sizes of a pass the nearest size's r, by its weight, multiplies the benchmark's values; it is less sure
 //     the farther the size is, by kPerDoubling for each doubling;
 //   * at other sizes of what crosses links, r is interpolated between two sizes that training saw. Above them the
@@ -36,7 +43,7 @@ struct Evidence {
 //     it than its standard error gives way to it as far as that. It is then less sure by that error, if that is less;
 //   * an operator at a degree that training never saw takes the mean of its other degrees' r, with kOtherDegree added
 //     to its standard deviation.
-[[nodiscard]] std::vector<ChosenCost> corrected(const std::map<CurveKey, Evidence>& curves);
+[[nodiscard]] Corrections corrected(const std::map<CurveKey, Evidence>& curves);
 
 inline constexpr double kPerDoubling = 0.02;
 inline constexpr double kRounding = 1.13;     // between sizes that training has rounded to one: three significant bits
