@@ -5,6 +5,7 @@
 FOLDER holds Megatron-LM's sources as Megatron-LM and, if it has them, DeepSpeedExamples. What a script leaves to a run (its global batch, its
 tokenizer's vocabulary) is given behind --, once each, and the table says so. The plan of each file that is read is imported, exported to its
 framework and imported again: both must be the same document. A configuration of DeepSpeed says nothing of its model, so it gets a small one.
+What each file is (a dense GPT whose size it says, or why it is none) is told here by its text alone, not by what the program says of it.
 """
 
 import argparse
@@ -18,16 +19,17 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tests" / "targets"))
+sys.path[:0] = [str(ROOT / "tests" / "targets"), str(ROOT / "bench" / "targets")]
 
 import meaning  # noqa: E402
+import public_kinds  # noqa: E402
 
 PATTERNS = ("examples/**/*.sh", "tests/functional_tests/**/model_config*.yaml")
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 # What the reader may ask for, and what is answered. A vocabulary of Llama 3's size: the figure only has to be possible.
 ANSWERS = {"--global-batch-size": "256", "--vocab-size": "128256"}
 # Ranks that a plan is imported for, in turn, until one fits. None: as the file says.
-RANKS = (None, 8, 1, 16, 64, 1024)
+RANKS = (None, 8, 1, 16, 64, 96, 128, 1024)
 DEEPSPEED = ("train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization")  # one of these makes a file a configuration
 
 
@@ -132,26 +134,41 @@ def counted(heading, ways):
         print(f"| {way} | {number} |")
 
 
+def judged(rows):
+    """What the files are, beside what became of them; and those that are dense GPTs and are not read."""
+    dense = [(path, what) for path, what, *_, file_kind in rows if file_kind == public_kinds.DENSE]
+    missed = [path for path, what in dense if what != "read"]
+    print(f"**Dense GPTs whose size the file says: {len(dense)}, of these read: {len(dense) - len(missed)}.** Not read: "
+          f"{', '.join(map(str, missed)) or 'none'}.\n")
+    print("| what a file is, by its text | files | read | refused |\n| --- | --- | --- | --- |")
+    kinds = collections.Counter(file_kind for *_, file_kind in rows)
+    for file_kind, number in sorted(kinds.items(), key=lambda one: (public_kinds.ORDER.index(one[0]), one)):
+        read = sum(what == "read" for _, what, *_, other in rows if other == file_kind)
+        print(f"| {file_kind} | {number} | {read} | {number - read} |")
+    print("\nPlans of models with experts are refused by name: nothing prices experts yet.\n")
+
+
 def megatron(folder, files, said):
     paths = sorted(path for pattern in PATTERNS for path in folder.glob(pattern))
     if not paths:
         sys.exit(f"{folder} has none of {', '.join(PATTERNS)}; name the folder of sources in TRIMTAB_SOURCES")
-    rows = [(path.relative_to(folder), *outcome(files, path)) for path in paths]
+    rows = [(path.relative_to(folder), *outcome(files, path), public_kinds.kind_of(folder, path)) for path in paths]
     print("# Frameworks' own scripts and configurations\n\n## Megatron-LM\n")
     print(f"Its sources are {said or revision(folder)}. Made by `TRIMTAB_SOURCES=FOLDER bench/public_files.py`.")
     print("A configuration (.yaml) does not name its program: BERT's four are read as the GPT of the same options.\n")
+    judged(rows)
     counts = collections.Counter((path.suffix, what if not given else f"{what}, given {' and '.join(given[::2])}")
                                  for path, what, given, *_ in rows)
     print("| files | outcome | number |\n| --- | --- | --- |")
     for (suffix, what), number in sorted(counts.items()):
         print(f"| {suffix} | {what} | {number} |")
-    counted("refused because", [reason for _, what, _, reason, _ in rows if what != "read"])
+    counted("refused because", [reason for _, what, _, reason, *_ in rows if what != "read"])
     print("\nOf the files that are read, the plan is imported, exported as Megatron-LM's arguments and imported again. Ranks are those of the file's")
     print(f"launcher, or the first of {', '.join(map(str, RANKS[1:]))} that fits.")
-    counted("plan of a file that is read, and of how many ranks", [plan for _, what, _, _, plan in rows if what == "read"])
-    print("\n| file | outcome | given | parameters, or why not | plan |\n| --- | --- | --- | --- | --- |")
-    for path, what, given, reason, plan in rows:
-        print(f"| {path} | {what} | {' '.join(given)} | {reason} | {plan} |")
+    counted("plan of a file that is read, and of how many ranks", [plan for _, what, _, _, plan, _ in rows if what == "read"])
+    print("\n| file | what it is | outcome | given | parameters, or why not | plan |\n| --- | --- | --- | --- | --- | --- |")
+    for path, what, given, reason, plan, file_kind in rows:
+        print(f"| {path} | {file_kind} | {what} | {' '.join(given)} | {reason} | {plan} |")
 
 
 def deepspeed(folder, files):

@@ -41,6 +41,16 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
+std::function<std::optional<std::string>(const std::string& path)> files_beside(const std::string& script) {
+  return [folder = std::filesystem::path(script).parent_path()](const std::string& path) -> std::optional<std::string> {
+    const std::filesystem::path file = folder / path;
+    std::error_code failure;
+    if (!std::filesystem::is_regular_file(file, failure)) return std::nullopt;
+    auto text = read_file(file.string());
+    return text.ok() ? std::optional(std::move(*text)) : std::nullopt;
+  };
+}
+
 Status check_apart(const std::string& flag, const std::string& out, const std::vector<std::string>& inputs) {
   std::error_code failure;
   for (const std::string& input : inputs) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ namespace trimtab::cli {
 
 // A file that is not there, cannot be read or is larger than 64 MiB is bad input: the person named it.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
+// Reads plain files that a script names from its own folder on, as `read_script` wants it. What cannot be read is
+// nothing.
+[[nodiscard]] std::function<std::optional<std::string>(const std::string& path)> files_beside(
+    const std::string& script);
 // Refuses to write where one of the inputs is, under whatever name: that would destroy it. `flag` names `out` in the
 // message; an empty name is no file.
 [[nodiscard]] Status check_apart(const std::string& flag, const std::string& out,

@@ -1,6 +1,7 @@
 #include "schema/launch_script.hpp"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "schema/megatron_model.hpp"
 
@@ -84,6 +85,82 @@ TEST_CASE("Megatron-LM's options are found as people keep them in scripts") {
   CHECK(launch("# two\nrun --num-layers 1\nrun --num-layers 2").words.back() == "2");
 }
 
+TEST_CASE("a branch is taken or passed over where its test compares known texts") {
+  const std::string sizes =
+      "SIZE=7B\nif [ ${SIZE} == \"1B\" ]; then\n  N=1\nelif [[ $SIZE = 7B ]]; then\n  N=7\nelse\n  N=9\nfi\nrun $N";
+  CHECK(command_of(sizes) == Words{"run", "7"});
+  CHECK(command_of("A=x\nif [ $A != x ]; then N=1; else N=2; fi\nrun $N") == Words{"run", "2"});
+  CHECK(command_of("A=x\nN=1\nif [ $A == y ]; then\n  if [ -n \"$B\" ]; then N=2; fi\n  run 0\nfi\nrun $N") ==
+        Words{"run", "1"});
+  CHECK(read_script("A=x\nif [ $A == y ]; then\n  L=(1 2)\n  cat <<E\n--num-layers 2\nE\n  run 0\nfi\n", "t")
+            ->documents.empty());
+  CHECK(command_of("A=x\nif [ $A == y ]; then L=(1); else L=(2 3); fi\nrun ${L[@]}") == Words{"run", "2", "3"});
+  // These may go either way.
+  for (const std::string test : {"[ $A == x ] && [ -n \"$B\" ]", "! [ $A == x ]", "[ $B == x ]", "[[ $A == x* ]]",
+                                 "[ $A == x ] || true", "[ -z $A ]", "[ $A == x", "true"}) {
+    INFO(test);
+    CHECK(command_of("A=x\nN=1\nif " + test + "; then\n  N=2\nfi\nrun $N") == Words{"run", "$N"});
+  }
+  // One before may have been taken.
+  CHECK(command_of("A=x\nN=1\nif [ -n \"$B\" ]; then N=2; elif [ $A == x ]; then N=3; else N=4; fi\nrun $N") ==
+        Words{"run", "$N"});
+  CHECK(command_of("fi\nelse\nthen\nrun 1") == Words{"run", "1"});
+}
+
+TEST_CASE("files that a script takes in are read as if they stood there") {
+  std::vector<std::string> asked;
+  const SourcedText files = [&](const std::string& path) -> std::optional<std::string> {
+    asked.push_back(path);
+    if (path == "conf.sh") return "OPTIONS=\"--num-layers $N --hidden-size 8\"\n";
+    if (path == "again.sh") return ". again.sh\n. again.sh\n";
+    if (path == "broken.sh") return "N=\"3";
+    return std::nullopt;
+  };
+  const auto words = [&](const std::string& text) {
+    const auto found = launch_words(text, "train.sh", "--num-layers", files);
+    return found.ok() ? found->words : Words{found.error().message};
+  };
+  const Words right{"run", "--num-layers", "4", "--hidden-size", "8"};
+  for (const std::string named : {"conf.sh", "`pwd`/conf.sh", "$(dirname \"$0\")/conf.sh", "\"${HERE}/conf.sh\"",
+                                  "$HERE/conf.sh", "\"$(dirname \"$(readlink -f \"$0\")\")/conf.sh\""}) {
+    INFO(named);
+    CHECK(words("N=4\n. " + named + "\nrun $OPTIONS") == right);
+    CHECK(asked.back() == "conf.sh");
+  }
+  CHECK(words("N=4\nHERE=$(cd x && pwd)\nsource \"$HERE/conf.sh\"\nrun $OPTIONS") == right);
+  // In a branch that may be passed over, and before it.
+  CHECK(words("N=4\nOPTIONS=-a\nif [ -n \"$X\" ]; then . conf.sh; fi\nrun $OPTIONS --num-layers 2").at(1) ==
+        "$OPTIONS");
+  asked.clear();
+  for (const std::string named : {"$FILE", "\"$HERE/$NAME.sh\"", "$(which x)", "\"\""}) {
+    CHECK(words("source " + named + "\nrun --num-layers 2") == Words{"run", "--num-layers", "2"});
+  }
+  CHECK(asked.empty());
+  CHECK(words("N=2\n. broken.sh\n. none.sh\nrun --num-layers $N") == Words{"run", "--num-layers", "2"});
+  asked.clear();
+  CHECK(words(". again.sh\nrun --num-layers 2").size() == 3);
+  CHECK(asked.size() <= 64);
+}
+
+TEST_CASE("where no layers are said, the refusal says what the file is instead") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"torchrun pretrain_t5.py --data-path x", "it runs pretrain_t5.py, which is no decoder-only GPT's"},
+      {"torchrun pretrain_t5.py --encoder-num-layers 12", "it has --encoder-num-layers, and a model with an encoder"},
+      {"MODEL_ARGS:\n  --hybrid-layer-pattern: M-M*\n",
+       "it has --hybrid-layer-pattern, and a model with layers of several"},
+      {"ARGS=(--use-checkpoint-args)\nrun ${ARGS[@]}", "it has --use-checkpoint-args, and a model whose norms"},
+      {"X=1\ntorchrun pretrain_gpt.py --load ${CKPT} ${MODEL_ARGS} $MORE",
+       "its command at line 2 takes \"${MODEL_ARGS}\", \"$MORE\", which it does not set"},
+      {"CMD=\"python train.py ${PARAMS}\"\nsrun sh -c \"$CMD\"", "its command at line 2 takes \"${PARAMS}\""},
+      {"python3 tools/preprocess_data.py --input $1",
+       "it runs \"tools/preprocess_data.py\", with no option of a model"},
+      {"sbatch -p ${PART} RUN.sh", "it runs \"RUN.sh\", with no option of a model"},
+      {"MODEL_ARGS:\nTEST_TYPE: regular\n", "it runs no program that trains, and has no option of a model"},
+      {"run --num-layers-at-start-in-bf16 2", "it runs no program that trains"},
+      {"echo # --num-layers 2", "it stands there in no command, list or assignment"}};
+  for (const auto& [text, reason] : cases) CHECK_THAT(refused(text), Contains(reason) && Contains("behind --"));
+}
+
 TEST_CASE("what only looks like a blank or a dash, or cannot be read, is named with its line") {
   CHECK_THAT(refused("\xef\xbb\xbf--num-layers 24"), Contains("train.sh:1") && Contains("byte order mark"));
   CHECK_THAT(refused("# x\n--num-layers\xc2\xa0 24"), Contains("train.sh:2") && Contains("U+00A0"));
@@ -92,8 +169,6 @@ TEST_CASE("what only looks like a blank or a dash, or cannot be read, is named w
   CHECK_THAT(refused("run \"a\nb"), Contains("train.sh:1: the quote \""));
   CHECK_THAT(refused("{\"hidden_size\": 1}"), Contains("JSON"));
   CHECK_THAT(refused("echo hello"), Contains("--num-layers") && Contains("behind --"));
-  CHECK_THAT(refused("torchrun pretrain_t5.py --encoder-num-layers 12"),
-             Contains("it runs pretrain_t5.py, which is no"));
   // In remarks and quotes they stand as they are.
   CHECK(launch("# \xe2\x80\x93 sizes\necho '\xc2\xa0'\nrun --num-layers 2").words.back() == "2");
 }

@@ -124,8 +124,26 @@ TEST_CASE("gradients and optimizer states are of the types that the arguments sa
   CHECK(states("--bf16 --optimizer sgd") == std::pair(2.0, 4.0));
   CHECK(states("--bf16 --optimizer sgd --sgd-momentum 0.0") == std::pair(2.0, 2.0));
   CHECK_THAT(refused("--bf16 --exp-avg-dtype bf16"), Catch::Contains("needs --use-precision-aware-optimizer"));
-  CHECK_THAT(refused("--optimizer lion"), Catch::Contains("--optimizer: expected one of adam, sgd"));
+  CHECK(states("--bf16 --optimizer lion") == std::pair(2.0, 4.0));
+  CHECK(states("--bf16 --optimizer adaptive_muon") == std::pair(2.0, 6.0));
+  CHECK_THAT(refused("--optimizer soap"), Catch::Contains("--optimizer: expected one of adam, sgd, lion, muon"));
   CHECK_THAT(refused("--hidden-dropout 1.5"), Catch::Contains("--hidden-dropout: expected one number"));
+}
+
+// megatron/core/optimizer/emerging_optimizers.py: matrices of layers have one momentum, the rest Adam's or Lion's
+// states.
+TEST_CASE("Muon keeps one momentum of the layers' matrices, and what else there is in both ends") {
+  const double head = 2 * 64 + 128 * 64;  // a norm, and the table that is the embedding's, too
+  const double ends = head + 16 * 64;     // positions
+  const auto factor = [&](const std::string& further) {
+    return model_with("--bf16 --optimizer muon " + further).value().model.optimizer_bytes_per_parameter_byte;
+  };
+  const double layers = 2 * (12 * 64 * 64 + 13 * 64);
+  CHECK(factor("") == Approx((4 * layers + 6 * ends) / (layers + ends)));
+  CHECK(factor("--muon-scalar-optimizer lion --muon-momentum 0.9") == 4);
+  const double untied = ends + 128 * 64;
+  CHECK(factor("--untie-embeddings-and-output-weights") == Approx((4 * layers + 6 * untied) / (layers + untied)));
+  CHECK(model_with("--optimizer muon").value().how_it_runs == std::vector<std::string>{"--optimizer"});
 }
 
 TEST_CASE("sizes whose products are beyond 64 bits are refused with the arguments that make them") {
@@ -171,12 +189,12 @@ TEST_CASE("a program that by its name trains another kind of model is refused") 
     INFO(program);
     CHECK(model(program).ok());
   }
-  CHECK(refused("--model-provider llava_vlm").starts_with("--model-provider: describes a model"));
+  CHECK(refused("--model-provider llava_vlm").starts_with("--model-provider: a model that its program makes"));
 }
 
 TEST_CASE("an option that nobody knows is refused by name, unless its user says that it changes nothing") {
-  CHECK(refused("--my-mixture 0.3 --window-size 128")
-            .starts_with("--my-mixture, --window-size: not known to leave the model, its memory and its time"));
+  CHECK(refused("--my-mixture 0.3 --my-window 128")
+            .starts_with("--my-mixture, --my-window: not known to leave the model, its memory and its time"));
   CHECK_THAT(refused("--my-mixture 0.3"), Catch::EndsWith("--: --neutral my-mixture"));
   const auto words = shell_words(
       "torchrun --nproc-per-node 8 --rdzv-backend c10d pretrain_gpt.py --num-layers 2 --hidden-size 64 "
@@ -188,6 +206,42 @@ TEST_CASE("an option that nobody knows is refused by name, unless its user says 
   REQUIRE(model.ok());
   CHECK(model->how_it_runs == std::vector<std::string>{"--tp-comm-overlap"});
   CHECK(model_from_megatron(words.value(), "gpt", {"my-mixture"}).ok());
+}
+
+TEST_CASE("an option is refused that changes the model, memory or time in a way that is not counted") {
+  for (const std::string option :
+       {"--use-checkpoint-args", "--window-size 127,0", "--export-kd-teacher-load /t", "--hybrid-layer-pattern M*-",
+        "--fine-grained-activation-offloading", "--experimental-attention-variant dsa", "--spec a b"}) {
+    const std::string name = option.substr(0, option.find(' '));
+    CHECK_THAT(refused(option),
+               Catch::StartsWith(name + ": ") && Catch::Contains(" is not counted from arguments alone"));
+  }
+  // Its user says that it changes nothing.
+  const auto words = shell_words(
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 "
+      "--vocab-size 100 --global-batch-size 8 --spec local",
+      "test");
+  CHECK(model_from_megatron(words.value(), "gpt", {"spec"}).ok());
+}
+
+TEST_CASE("what only generates text, and names of a checkpoint, leave the model as it is") {
+  const auto plain = to_json(model_with("").value().model);
+  CHECK(to_json(model_with("--out-seq-length 20 --top_p 0.9 --temperature 1.0 --num-samples $1 --genfile out --task "
+                           "MSDP-EVAL-F1 --guess-file g --answer-file a --prompts x --num-tokens-to-generate 9 "
+                           "--export-te-mcore-model --tokenizer-hf-include-special-tokens")
+                    .value()
+                    .model) == plain);
+}
+
+TEST_CASE("a softmax with learnt numbers has one a head, and norms without weights have none") {
+  const auto attention = [](const std::string& further) {
+    return model_with(further).value().model.operators[1].parameter_bytes / 4;
+  };
+  CHECK(attention("--softmax-type learnable") == attention("") + 4);
+  CHECK(attention("--softmax-type off-by-one") == attention(""));
+  CHECK(attention("--qk-layernorm") == attention("") + 4 * 16);
+  CHECK(attention("--qk-layernorm --export-qk-l2-norm") == attention(""));
+  CHECK(attention("--qk-layernorm --qk-l2-norm") == attention(""));
 }
 
 namespace {
@@ -246,7 +300,7 @@ TEST_CASE("what --moe-layer-freq cannot mean is refused", "[experts]") {
   }
   CHECK(model_with("--num-experts 4 --moe-layer-freq '( [1] + [0] ) * 1'").ok());
   CHECK_THAT(refused("--num-experts 4 --moe-router-topk 5"), Catch::Contains("--moe-router-topk: expected at most"));
-  CHECK_THAT(refused("--num-experts 4 --moe-latent-size 8"), Catch::Contains("--moe-latent-size: describes a model"));
+  CHECK_THAT(refused("--num-experts 4 --moe-latent-size 8"), Catch::Contains("--moe-latent-size: a model whose"));
 }
 
 TEST_CASE("costs of one recipe of fp8 are no other's") {

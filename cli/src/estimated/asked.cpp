@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "arguments.hpp"
@@ -94,7 +95,7 @@ bool has_option(const std::vector<std::string>& words, std::string_view option) 
 // What is said on the command line stands behind the file's own words, so it counts. Sizes without a batch have 0.
 Result<GptSizes> sizes_of_megatron(const AskedFlags& flags) {
   TRIMTAB_TRY(const std::string text, read_file(flags.megatron));
-  TRIMTAB_TRY(LaunchWords found, launch_words(text, flags.megatron, "--num-layers"));
+  TRIMTAB_TRY(LaunchWords found, launch_words(text, flags.megatron, "--num-layers", files_beside(flags.megatron)));
   std::vector<std::string>& words = found.words;
   if (!flags.sequence.empty()) words.insert(words.end(), {"--seq-length", flags.sequence});
   if (!flags.batch.empty()) words.insert(words.end(), {"--global-batch-size", flags.batch});
@@ -211,7 +212,7 @@ Result<Asked> read_asked(const AskedFlags& flags) {
   asked.shape = estimates::shape_of(sizes, name);
   if (sizes.half) {
     asked.gradient_bytes = static_cast<std::int32_t>(2 * sizes.gradient);
-    asked.optimizer_bytes = static_cast<std::int32_t>(2 * sizes.optimizer);
+    asked.optimizer_bytes = static_cast<std::int32_t>(std::ceil(2 * asked.model.optimizer_bytes_per_parameter_byte));
   }
   asked.global_batch = static_cast<std::int32_t>(sizes.batch);
   if (!flags.measured.empty()) {

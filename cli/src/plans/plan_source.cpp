@@ -215,14 +215,15 @@ Result<PlanSource> of_command(Said said, const std::string& from) {
 
 // A launch script, or a list of arguments.
 Result<PlanSource> of_script(const std::string& text, const std::string& file, Said said, const std::string& from) {
-  auto found = launch_words(text, file, "--micro-batch-size");
+  const SourcedText beside = files_beside(file);
+  auto found = launch_words(text, file, "--micro-batch-size", beside);
   if (!found.ok() && from != kMegatron) {
-    auto trainer = launch_words(text, file, "--per_device_train_batch_size");
+    auto trainer = launch_words(text, file, "--per_device_train_batch_size", beside);
     if (trainer.ok()) found = std::move(trainer);
   }
   for (const FileOption& option : kFileOptions) {
     if (found.ok() || from == kMegatron) break;
-    auto other = launch_words(text, file, "--" + std::string(option.name));
+    auto other = launch_words(text, file, "--" + std::string(option.name), beside);
     if (other.ok()) found = std::move(other);
   }
   if (!found.ok()) {

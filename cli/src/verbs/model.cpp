@@ -34,7 +34,8 @@ Result<std::string> from_megatron(const Arguments& arguments, const std::vector<
   std::vector<std::string> words;
   if (!arguments.megatron.empty()) {
     TRIMTAB_TRY(const std::string text, read_file(arguments.megatron));
-    TRIMTAB_TRY(LaunchWords found, launch_words(text, arguments.megatron, "--num-layers"));
+    TRIMTAB_TRY(LaunchWords found,
+                launch_words(text, arguments.megatron, "--num-layers", files_beside(arguments.megatron)));
     words = std::move(found.words);
   }
   words.insert(words.end(), behind.begin(), behind.end());

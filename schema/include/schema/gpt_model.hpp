@@ -46,6 +46,7 @@ struct GptSizes {
   std::string dtype = "float32";
   std::string recipe;  // of products in fewer bits than dtype: "fp8-hybrid-delayed"; costs of one hold for no other
   double gradient = 1, optimizer = 2;
+  std::optional<double> optimizer_of_ends;  // of embeddings and head, where it is not that of the layers (Muon's)
 };
 
 // Fails where a figure does not fit into 64 bits. REQUIRES: sizes above 0, positions of at least 0,

@@ -4,11 +4,13 @@
 // with the variables and arrays put in that the same file sets. Pure; any thread.
 //
 // Understood are quotes, continued lines, comments, here-documents, assignments (also += and export), $NAME, ${NAME},
-// ${NAME:-default}, "${NAME[@]}", $((sums)) and eval. What stands in a branch or a loop is read as if it were run once.
-// A variable that is set in several ways stays as it is written, and so does what only a run could tell: $(command),
-// $1, variables of the environment.
+// ${NAME:-default}, "${NAME[@]}", $((sums)) and eval. A branch whose test compares known texts ([ $SIZE == 7B ]) is
+// taken or passed over. What stands in any other branch or a loop is read as if it were run once. A variable that is
+// set in several ways stays as it is written, and so does what only a run could tell: $(command), $1, variables of the
+// environment.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +32,14 @@ struct LaunchScript {
   std::vector<ScriptCommand> exports;    // one word each: NAME=VALUE
 };
 
-// Fails on a quote that has no end and on letters that only look like blanks or dashes, naming the line.
-[[nodiscard]] Result<LaunchScript> read_script(std::string_view text, std::string_view source);
+// The text of a file that a script takes in (". FILE", "source FILE"), by its path from the script's folder on;
+// nothing: it is not to be had.
+using SourcedText = std::function<std::optional<std::string>(const std::string& path)>;
+
+// Fails on a quote that has no end and on letters that only look like blanks or dashes, naming the line. What a file
+// says that is taken in has the line where that stands. One that is not to be had, or cannot be read, says nothing.
+[[nodiscard]] Result<LaunchScript> read_script(std::string_view text, std::string_view source,
+                                               const SourcedText& sourced = {});
 
 // A file's words, one after another: blanks and ends of lines part them, quotes hold them together, # begins a remark,
 // a backslash at the end of a line continues it. Fails like read_script.
@@ -45,7 +53,8 @@ struct LaunchWords {
 // The words that have this option ("--num-layers"): of YAML with a line for each; else of the last command with it;
 // else of all lines, here-documents or values that consist of options. Fails where there are none, and says what the
 // file looks like.
-[[nodiscard]] Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option);
+[[nodiscard]] Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option,
+                                               const SourcedText& sourced = {});
 
 // The last value that words give an option ("deepspeed_config"): "--name value" or "--name=value"; dashes and
 // underscores are one. Of an option without a value it is empty.

@@ -292,6 +292,23 @@ void add_experts(const GptExperts& experts, const Counting& counting, Operator& 
   op.shape[kExpertParameterBytes] = counting.expert(experts).value();
 }
 
+// A model has one factor: of Muon's two their mean over all parameters, which is exact where a stage has both ends.
+double mean_optimizer(const GptSizes& sizes, const Model& model) {
+  if (!sizes.optimizer_of_ends) return sizes.optimizer;
+  double ends = 0;
+  double all = 0;
+  for (const Operator& op : model.operators) {
+    const auto bytes = static_cast<double>(op.parameter_bytes);
+    all += bytes;
+    if (op.kind == "embedding" || op.kind == "head") ends += bytes;
+  }
+  for (const TiedParameters& tied : model.tied_parameters) {
+    all -= static_cast<double>(tied.bytes);
+    ends -= static_cast<double>(tied.bytes);
+  }
+  return sizes.optimizer + (*sizes.optimizer_of_ends - sizes.optimizer) * ends / all;
+}
+
 }  // namespace
 
 Result<Model> gpt_model(const GptSizes& sizes, const std::string& name) {
@@ -306,7 +323,6 @@ Result<Model> gpt_model(const GptSizes& sizes, const std::string& name) {
   model.global_batch = static_cast<std::int32_t>(sizes.batch);
   model.dtype = sizes.dtype;
   model.gradient_bytes_per_parameter_byte = sizes.gradient;
-  model.optimizer_bytes_per_parameter_byte = sizes.optimizer;
   model.frees_sent_outputs = true;
   model.operators.push_back(operator_of(sizes, "embedding", 0, parts.embedding));
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
@@ -324,6 +340,7 @@ Result<Model> gpt_model(const GptSizes& sizes, const std::string& name) {
     const auto last = static_cast<std::int32_t>(model.operators.size()) - 1;
     model.tied_parameters.push_back({{0, last}, counting.shared().value()});
   }
+  model.optimizer_bytes_per_parameter_byte = mean_optimizer(sizes, model);
   return model;
 }
 

@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "base/text_parts.hpp"
-#include "targets/megatron/megatron_arguments.hpp"
+#include "targets/launch_reasons.hpp"
+#include "targets/shell_branches.hpp"
 #include "targets/shell_variables.hpp"
 #include "targets/yaml_options.hpp"
 
@@ -13,8 +14,9 @@ namespace trimtab {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 26;  // of a file, variables put in
-constexpr int kDeepest = 16;                 // defaults in defaults
+constexpr std::size_t kMostBytes = 1 << 26;    // of a file, variables put in
+constexpr int kDeepest = 16;                   // defaults in defaults
+constexpr std::size_t kMostTakenIn = 1 << 20;  // of a file that it takes in
 
 bool is_blank(char letter) {
   return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
@@ -55,11 +57,20 @@ std::size_t assignment_length(const std::string& word) {
   return word.compare(name, 2, "+=") == 0 ? name + 2 : 0;
 }
 
+// Files that a script takes in, of which it may name the same again and again.
+struct Sources {
+  const SourcedText& text;
+  int left = 64;
+};
+
 class ScriptReader {
  public:
   // `listed`: the text is one list of words, without commands; ends of lines are blanks.
   ScriptReader(std::string_view text, std::string source, bool listed, ShellVariables variables = {}, int depth = 0)
       : text_(text), source_(std::move(source)), listed_(listed), variables_(std::move(variables)), depth_(depth) {}
+
+  // Of a script that takes others in. Null: it takes none in.
+  void take_from(Sources* sources) { sources_ = sources; }
 
   Result<LaunchScript> read() {
     while (at_ < text_.size()) {
@@ -233,7 +244,7 @@ class ScriptReader {
       inside.append(one).push_back('\n');
       if (end == text_.size()) break;
     }
-    if (depth_ >= kDeepest) return;
+    if (depth_ >= kDeepest || branches_.passed_over()) return;
     auto read = ScriptReader(inside, source_, true, document.plain ? ShellVariables() : variables_, depth_ + 1).read();
     // What has quotes of its own kind is no list of words.
     if (read.ok() && !read->commands.empty())
@@ -361,6 +372,7 @@ class ScriptReader {
   }
 
   void begin_array() {
+    branches_.take_keywords(words_);  // "then NAME=("
     array_ = word_;
     outer_ = std::exchange(words_, {});
     word_.clear();
@@ -376,11 +388,12 @@ class ScriptReader {
   }
 
   void set(const std::string& assignment, std::vector<std::string> words, bool array) {
+    if (branches_.passed_over()) return;
     const std::size_t length = assignment_length(assignment);
     const bool append = assignment[length - 2] == '+';
     const std::string name = assignment.substr(0, name_length(assignment));
     script_.values.push_back({begin_, all_blank_parted(words)});
-    variables_.set(name, std::move(words), array, append, branches_ > 0);
+    variables_.set(name, std::move(words), array, append, branches_.doubtful());
   }
 
   // "NAME=VALUE", also "NAME+=VALUE", or "NAME" of a variable that was set before. One that is set in several ways is
@@ -393,23 +406,41 @@ class ScriptReader {
     script_.exports.push_back({begin_, {name + "=" + (told ? value->words.front() : "$" + name)}});
   }
 
-  // Words that only say how commands hang together.
-  void take_keywords() {
-    while (!words_.empty()) {
-      const std::string& first = words_.front();
-      if (is_one_of(first, {"if", "while", "until"})) ++branches_;
-      if (is_one_of(first, {"for", "case", "select"})) {
-        ++branches_;
-        if (first == "for" && words_.size() > 1) variables_.forget(words_[1]);
-        words_.clear();
-        return;
-      }
-      if (is_one_of(first, {"fi", "done", "esac"})) branches_ = std::max(branches_ - 1, 0);
-      if (!is_one_of(first, {"if", "while", "until", "fi", "done", "esac", "then", "else", "elif", "do", "{", "}", "!",
-                             "time"}))
-        return;
-      words_.erase(words_.begin());
+  // ". FILE": its text as if it stood here.
+  void take_in(const std::string& named) {
+    const auto path = path_of(named);
+    const bool may = sources_ != nullptr && sources_->left > 0 && depth_ < kDeepest;
+    const auto text = path && may ? sources_->text(*path) : std::nullopt;
+    if (!text || text->size() > kMostTakenIn) return;
+    --sources_->left;
+    ScriptReader inside(*text, *path, false, variables_, depth_ + 1);
+    inside.take_from(sources_);
+    inside.branches_ = branches_;
+    auto read = inside.read();
+    if (!read.ok()) return;
+    variables_ = std::move(inside.variables_);
+    bytes_ += inside.bytes_;
+    for (const auto part :
+         {&LaunchScript::commands, &LaunchScript::documents, &LaunchScript::values, &LaunchScript::exports}) {
+      for (ScriptCommand& one : (*read).*part) (script_.*part).push_back({begin_, std::move(one.words)});
     }
+  }
+
+  // "`pwd`/conf.sh", "$(dirname "$0")/conf.sh", "$HERE/conf.sh": what cannot be told in front is the script's folder.
+  static std::optional<std::string> path_of(std::string_view word) {
+    std::size_t front = 0;
+    if (word.starts_with('`')) front = std::min(word.find('`', 1), word.size() - 1) + 1;
+    if (word.starts_with('$')) {
+      const std::string_view rest = word.substr(1);
+      front = 1 + (rest.starts_with('(')   ? balanced(rest, '(', ')')
+                   : rest.starts_with('{') ? balanced(rest, '{', '}')
+                                           : name_length(rest));
+    }
+    word.remove_prefix(front);
+    if (front > 0 && !word.starts_with('/')) return std::nullopt;
+    if (front > 0) word.remove_prefix(1);
+    const bool told = !word.empty() && word.find_first_of("$`*?[~") == std::string_view::npos;
+    return told ? std::optional(std::string(word)) : std::nullopt;
   }
 
   void end_command() {
@@ -419,7 +450,13 @@ class ScriptReader {
       if (!words_.empty()) script_.commands.push_back({begin_, std::exchange(words_, {})});
       return;
     }
-    take_keywords();
+    branches_.take_keywords(words_);
+    branches_.judge(words_);
+    if (branches_.passed_over()) words_.clear();
+    if (!words_.empty() && words_.front() == "for") {
+      if (words_.size() > 1) variables_.forget(words_[1]);
+      words_.clear();
+    }
     const bool declared = !words_.empty() && declares(words_.front());
     const bool assigns =
         std::ranges::all_of(words_, [](const std::string& word) { return assignment_length(word) > 0; });
@@ -433,6 +470,8 @@ class ScriptReader {
       words_.erase(words_.begin());
       std::vector<std::string> words = all_blank_parted(words_);
       if (!words.empty()) script_.commands.push_back({begin_, std::move(words)});
+    } else if (is_one_of(words_.front(), {".", "source"}) && words_.size() > 1) {
+      take_in(words_[1]);
     } else {
       script_.commands.push_back({begin_, words_});
     }
@@ -458,7 +497,8 @@ class ScriptReader {
   std::string array_;
   std::vector<std::string> outer_;  // words before NAME=(
   std::vector<Document> documents_;
-  int branches_ = 0;
+  ShellBranches branches_;
+  Sources* sources_ = nullptr;
   std::size_t bytes_ = 0;
   LaunchScript script_;
 };
@@ -486,21 +526,13 @@ std::string dashed(std::string_view name) {
   return text;
 }
 
-std::string looks_like(const LaunchScript& script, std::string_view text, std::string_view option) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin != std::string_view::npos && text[begin] == '{') return "; it looks like JSON, which is not read";
-  for (const ScriptCommand& command : script.commands) {
-    if (const auto program = program_of_no_gpt(command.words))
-      return "; it runs " + *program + ", which is no decoder-only GPT's";
-  }
-  if (text.find(option) != std::string_view::npos) return "; it stands there in no command, list or assignment";
-  return "";
-}
-
 }  // namespace
 
-Result<LaunchScript> read_script(std::string_view text, std::string_view source) {
-  return ScriptReader(text, std::string(source), false).read();
+Result<LaunchScript> read_script(std::string_view text, std::string_view source, const SourcedText& sourced) {
+  ScriptReader reader(text, std::string(source), false);
+  Sources sources{sourced};
+  if (sourced) reader.take_from(&sources);
+  return reader.read();
 }
 
 Result<std::vector<std::string>> shell_words(std::string_view text, std::string_view source) {
@@ -508,12 +540,14 @@ Result<std::vector<std::string>> shell_words(std::string_view text, std::string_
   return script.commands.empty() ? std::vector<std::string>{} : std::move(script.commands.front().words);
 }
 
-Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option) {
+Result<LaunchWords> launch_words(std::string_view text, std::string_view source, std::string_view option,
+                                 const SourcedText& sourced) {
+  std::vector<std::string> in_yaml;
   if (has_yaml_options(text)) {
-    TRIMTAB_TRY(std::vector<std::string> words, yaml_options(text, source));
-    if (has_option(words, option)) return LaunchWords{std::move(words), false};
+    TRIMTAB_TRY(in_yaml, yaml_options(text, source));
+    if (has_option(in_yaml, option)) return LaunchWords{std::move(in_yaml), false};
   }
-  TRIMTAB_TRY(const LaunchScript script, read_script(text, source));
+  TRIMTAB_TRY(const LaunchScript script, read_script(text, source, sourced));
   // A file of options: its lines go on without backslashes.
   if (!script.commands.empty() && script.commands.front().words.front().starts_with('-')) {
     TRIMTAB_TRY(std::vector<std::string> words, shell_words(text, source));
@@ -528,7 +562,7 @@ Result<LaunchWords> launch_words(std::string_view text, std::string_view source,
     if (has_option(words, option)) return LaunchWords{std::move(words), false};
   }
   return bad_input(std::string(source) + ": expected " + std::string(option) +
-                   " in a command or a list of options, found none" + looks_like(script, text, option) +
+                   " in a command or a list of options, found none" + reason_for_none(script, in_yaml, text, option) +
                    "; give the options behind --");
 }
 

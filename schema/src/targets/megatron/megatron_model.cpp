@@ -76,33 +76,11 @@ constexpr std::string_view kRead[] = {"num-layers",
                                       "kv-lora-rank",
                                       "qk-head-dim",
                                       "qk-pos-emb-head-dim",
-                                      "v-head-dim"};
-// What makes the model another than the one that is counted here.
-constexpr std::string_view kOthers[] = {"moe-latent-size",
-                                        "hybrid-layer-pattern",
-                                        "hybrid-override-pattern",
-                                        "hybrid-attention-ratio",
-                                        "mtp-num-layers",
-                                        "encoder-num-layers",
-                                        "decoder-num-layers",
-                                        "heterogeneous-layers-config-path",
-                                        "heterogeneous-layers-config-encoded-json",
-                                        "yaml-cfg",
-                                        "use-checkpoint-args",
-                                        "retro-add-retriever",
-                                        "is-hybrid-model",
-                                        "bert-no-binary-head",
-                                        "experimental-attention-variant",
-                                        "spec",
-                                        "attention-output-gate",
-                                        "vision-pretraining",
-                                        "img-h",
-                                        "img-w",
-                                        "patch-dim",
-                                        "model-provider",
-                                        "language-model-type",
-                                        "vision-model-type"};
-
+                                      "v-head-dim",
+                                      "softmax-type",
+                                      "qk-l2-norm",
+                                      "export-qk-l2-norm",
+                                      "muon-scalar-optimizer"};
 struct Sorted {
   Options read;
   std::vector<std::string> how_it_runs;
@@ -145,16 +123,17 @@ Result<Sorted> sort_arguments(const std::vector<std::string>& words, const std::
         "options without the program behind --");
   }
   for (MegatronArgument& argument : megatron_arguments(words_of_program(words))) {
-    if (std::ranges::count(kOthers, argument.name) > 0) {
-      return bad_input("--" + argument.name +
-                       ": describes a model that cannot be counted from arguments alone; write its model.json from the "
-                       "PyTorch module (trimtab model extract --module)");
+    const bool passed_over = says_neutral(neutral, argument.name);
+    if (const std::string_view what = uncounted(argument.name); !what.empty() && !passed_over) {
+      return bad_input("--" + argument.name + ": " + std::string(what) +
+                       " is not counted from arguments alone; write its model.json from the PyTorch module (trimtab "
+                       "model extract --module)");
     }
     if (std::ranges::count(kRead, argument.name) > 0) {
       sorted.read[argument.name] = std::move(argument.values);
     } else if (role_of(argument.name) == MegatronRole::kHowItRuns) {
       sorted.how_it_runs.push_back("--" + argument.name);
-    } else if (role_of(argument.name) == MegatronRole::kUnknown && !says_neutral(neutral, argument.name)) {
+    } else if (role_of(argument.name) == MegatronRole::kUnknown && !passed_over) {
       unknown.push_back(argument.name);
     }
   }
@@ -319,7 +298,11 @@ Status read_numerics(const Options& options, GptSizes& sizes) {
   sizes.rms = norm == "RMSNorm";
   sizes.bias = !options.contains("disable-bias-linear");
   sizes.qkv_bias = sizes.bias || options.contains("add-qkv-bias");
-  sizes.query_norm = options.contains("qk-layernorm");
+  const bool has_no_weights = options.contains("qk-l2-norm") || options.contains("export-qk-l2-norm");
+  sizes.query_norm = options.contains("qk-layernorm") && !has_no_weights;
+  TRIMTAB_TRY(const std::string softmax,
+              word(options, "softmax-type", "vanilla", {"vanilla", "off-by-one", "learnable"}));
+  sizes.sinks = softmax == "learnable";
   TRIMTAB_TRY_STATUS(read_latent(options, sizes));
   TRIMTAB_TRY_STATUS(read_experts(options, sizes));
   const bool bf16 = options.contains("bf16");
@@ -328,6 +311,11 @@ Status read_numerics(const Options& options, GptSizes& sizes) {
   TRIMTAB_TRY(sizes.recipe, recipe_of(options));
   if (sizes.half) sizes.dtype = bf16 ? "bfloat16" : "float16";
   return {};
+}
+
+// It orthogonalizes the momentum of a layer's matrices: emerging_optimizers.py.
+bool is_muon(std::string_view optimizer) {
+  return optimizer == "muon" || optimizer == "adaptive_muon";
 }
 
 // Bytes of one element; only the precision-aware optimizer has others than 4.
@@ -345,15 +333,22 @@ Result<double> element_bytes(const Options& options, std::string_view name,
 // bf16 accumulates in float32 unless the reduction or the main gradients are bf16, fp16 in float16 unless it is told
 // to.
 Status read_states(const Options& options, GptSizes& sizes) {
-  TRIMTAB_TRY(const std::string optimizer, word(options, "optimizer", "adam", {"adam", "sgd"}));
+  TRIMTAB_TRY(const std::string optimizer,
+              word(options, "optimizer", "adam", {"adam", "sgd", "lion", "muon", "adaptive_muon"}));
+  TRIMTAB_TRY(const std::string scalar, word(options, "muon-scalar-optimizer", "adam", {"adam", "lion"}));
   TRIMTAB_TRY(const double momentum, share(options, "sgd-momentum", 0.9));
   TRIMTAB_TRY(const double gradient, element_bytes(options, "main-grads-dtype", {"fp32", "bf16"}));
   TRIMTAB_TRY(const double main, element_bytes(options, "main-params-dtype", {"fp32", "fp16"}));
   TRIMTAB_TRY(const double average, element_bytes(options, "exp-avg-dtype", {"fp32", "fp16", "bf16", "fp8"}));
   TRIMTAB_TRY(const double squares, element_bytes(options, "exp-avg-sq-dtype", {"fp32", "fp16", "bf16", "fp8"}));
-  const double moments = optimizer == "adam" ? average + squares : (momentum > 0 ? 4 : 0);
   const double width = sizes.half ? 2 : 4;
-  sizes.optimizer = ((sizes.half ? main : 0) + moments) / width;
+  const auto states = [&](const std::string& of) {
+    const double one = of == "sgd" && momentum == 0 ? 0 : 4;
+    const double moments = of == "adam" ? average + squares : of == "adaptive_muon" ? 8 : one;
+    return ((sizes.half ? main : 0) + moments) / width;
+  };
+  sizes.optimizer = states(optimizer);
+  if (is_muon(optimizer)) sizes.optimizer_of_ends = states(scalar);
   const bool whole = options.contains("accumulate-allreduce-grads-in-fp32");
   const bool in_half = sizes.dtype == "bfloat16" ? options.contains("grad-reduce-in-bf16") || (gradient < 4 && !whole)
                                                  : sizes.half && !whole;
@@ -389,6 +384,7 @@ Result<MegatronSizes> sizes_from_megatron(const std::vector<std::string>& argume
   TRIMTAB_TRY_STATUS(read_states(sorted.read, sizes));
   TRIMTAB_TRY_STATUS(read_kept(sorted.read, sizes));
   found.how_it_runs = std::move(sorted.how_it_runs);
+  if (sizes.optimizer_of_ends) found.how_it_runs.emplace_back("--optimizer");  // an update has products of matrices
   return found;
 }
 

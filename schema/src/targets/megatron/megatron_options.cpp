@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "schema/plan_import.hpp"
 
@@ -53,28 +54,29 @@ async-strategy auto-detect-ckpt-format chat-template ckpt-assume-constant-struct
 ckpt-convert-save ckpt-convert-update-legacy-dist-opt-format ckpt-drop-redundant-extra-state ckpt-format
 ckpt-fully-parallel-load ckpt-fully-parallel-load-exchange-algo ckpt-fully-parallel-load-per-rank-objects
 ckpt-fully-parallel-load-process-group ckpt-fully-parallel-save ckpt-fully-parallel-save-process-group
-ckpt-load-validate-sharding-integrity ckpt-pg-tensors-cache-create ckpt-pg-tensors-cache-path ckpt-step
-data-args-path data-cache-path data-impl data-path data-path2 dataloader-defer-npy-index-mmap dataloader-fast-cache-load
+ckpt-load-validate-sharding-integrity ckpt-pg-tensors-cache-create ckpt-pg-tensors-cache-path ckpt-step data-args-path
+data-cache-path data-impl data-path data-path2 dataloader-defer-npy-index-mmap dataloader-fast-cache-load
 dataloader-inter-document-masking dataset-impl disable-ckpt-load-validate-sharding-integrity disable-msc
 disable-save-tokenizer-assets disable-strict-fsdp-dtensor-load
 disable-tokenizer-sentencepiece-ignore-extra-whitespaces disable-use-tokenizer-model-from-checkpoint-args
-dist-ckpt-format dist-ckpt-optim-fully-reshardable dist-ckpt-save-pre-mcore-014 dist-ckpt-strictness
-dist-ckpt-workers distrib-optim-fully-reshardable-mem-efficient enable-msc eod-mask-loss exit-on-missing-checkpoint
-finetune load load-main-params-from-ckpt mask-prob mid-level-dataset-surplus mock-data no-ckpt-fully-parallel-save
-no-ckpt-load-validate-sharding-integrity no-create-attention-mask-in-dataloader no-load-optim no-load-rng
-no-mmap-bin-files no-save-optim no-save-rng no-save-tokenizer-assets no-strict-fsdp-dtensor-load
-no-tokenizer-sentencepiece-ignore-extra-whitespaces no-use-tokenizer-model-from-checkpoint-args
-non-persistent-ckpt-type non-persistent-global-ckpt-dir non-persistent-local-ckpt-algo non-persistent-local-ckpt-dir
-non-persistent-save-interval null-tokenizer-eod-id null-tokenizer-pad-id num-dataset-builder-threads num-workers
-object-storage-cache-path override-ckpt-iteration per-dataset-sequences-path per-split-data-args-path
-persistent-save-interval phase-transition-iterations pretrained-checkpoint replication replication-factor
-replication-jump reset-attention-mask reset-position-ids sample-rate save save-activations-interval
-save-dgrads-interval save-interval save-params-interval save-retain-interval save-tokens-per-expert-interval
-save-wgrads-interval short-seq-prob split test-data-path tiktoken-num-special-tokens tiktoken-pattern
+dist-ckpt-format dist-ckpt-optim-fully-reshardable dist-ckpt-save-pre-mcore-014 dist-ckpt-strictness dist-ckpt-workers
+distrib-optim-fully-reshardable-mem-efficient enable-msc eod-mask-loss exit-on-missing-checkpoint
+export-te-mcore-model finetune load load-main-params-from-ckpt mask-prob mid-level-dataset-surplus mock-data
+no-ckpt-fully-parallel-save no-ckpt-load-validate-sharding-integrity no-create-attention-mask-in-dataloader
+no-load-optim no-load-rng no-mmap-bin-files no-save-optim no-save-rng no-save-tokenizer-assets
+no-strict-fsdp-dtensor-load no-tokenizer-sentencepiece-ignore-extra-whitespaces
+no-use-tokenizer-model-from-checkpoint-args non-persistent-ckpt-type non-persistent-global-ckpt-dir
+non-persistent-local-ckpt-algo non-persistent-local-ckpt-dir non-persistent-save-interval null-tokenizer-eod-id
+null-tokenizer-pad-id num-dataset-builder-threads num-workers object-storage-cache-path override-ckpt-iteration
+per-dataset-sequences-path per-split-data-args-path persistent-save-interval phase-transition-iterations
+pretrained-checkpoint replication replication-factor replication-jump reset-attention-mask reset-position-ids
+sample-rate save save-activations-interval save-dgrads-interval save-interval save-params-interval
+save-retain-interval save-tokens-per-expert-interval save-wgrads-interval short-seq-prob split test-data-path
+tiktoken-num-special-tokens tiktoken-pattern tokenizer-hf-include-special-tokens
 tokenizer-hf-no-include-special-tokens tokenizer-hf-no-use-fast tokenizer-metadata tokenizer-model
-tokenizer-sentencepiece-legacy tokenizer-special-tokens train-data-exact-num-epochs train-data-path
-trust-remote-code use-checkpoint-lr-scheduler use-dist-ckpt use-gigatoken use-persistent-ckpt-worker valid-data-path
-verify-integrity vocab-file)";
+tokenizer-sentencepiece-legacy tokenizer-special-tokens train-data-exact-num-epochs train-data-path trust-remote-code
+use-checkpoint-lr-scheduler use-dist-ckpt use-gigatoken use-persistent-ckpt-worker valid-data-path verify-integrity
+vocab-file)";
 
 // What is logged, watched, tried again and served.
 constexpr const char* kWatching = R"(
@@ -90,6 +92,16 @@ profile profile-ranks profile-step-end profile-step-start record-memory-history 
 run-workload-inspector-server straggler-ctrlr-port straggler-minmax-count timing-log-level timing-log-option
 use-legacy-static-engine use-pytorch-profiler use-rl use-same-sampling-seed-across-dp-ranks)";
 
+// What text is generated or judged, of programs that share the parser: a training run has none of it.
+constexpr const char* kGenerating = R"(
+answer-file api-prompt async-mode batch-boundaries coordinator-host coordinator-port coordinator-schedule-output-path
+drain-between-batches genfile greedy guess-file incoming-requests-duration incoming-requests-per-sec
+incoming-requests-per-step max-batch-size no-record-throughput num-prompt-examples num-samples num-tokens-from-file
+num-tokens-to-generate num-tokens-to-prompt out-seq-length output-every-n-results output-path output-request-events
+prompt-file prompt-file-num-truncate prompt-type prompts return-log-probs sample-input-file sample-output-file
+skip-prompt-log-probs stop-words suspend-resume-interval suspend-timeout task temperature termination-id
+throughput-check-only top-n-logprobs top_k top_p use-coordinator use-flashinfer-fused-rope)";
+
 // How processes meet.
 constexpr const char* kProcesses = R"(
 disable-gloo-process-groups distributed-backend distributed-timeout-minutes distributed-timeout-seconds-after-init
@@ -100,17 +112,18 @@ enable-experimental fake-process-group lazy-mpu-init local-rank local_rank use-g
 constexpr const char* kOfOthers = R"(
 cache-mla-latents delay-offload-until-cuda-graph disable-mamba-mem-eff-path ep-overlap-early-attn-memory-release
 expert-model-parallel-size expert-tensor-parallel-num-weight-shards expert-tensor-parallel-size
-fine-grained-offloading-max-inflight-offloads fp8-amax-compute-algo fp8-amax-history-len fp8-interval fp8-margin
-high-priority-a2a-comm-stream kv-lora-rank min-offloaded-tensor-size mla-down-proj-fusion mlp-chunks-for-prefill
-mlp-chunks-for-training mscale mscale-all-dim offload-modules overlap-dispatch-backward-with-experts-wgrad
-overlap-moe-expert-parallel-comm q-lora-rank qk-head-dim qk-pos-emb-head-dim refit-method rotary-scaling-factor
-use-grouped-gemm-for-dense-mlp use-grouped-gemm-for-shared-expert v-head-dim)";
+export-moe-apply-probs-on-input fine-grained-offloading-max-inflight-offloads fp8-amax-compute-algo
+fp8-amax-history-len fp8-interval fp8-margin high-priority-a2a-comm-stream kv-lora-rank min-offloaded-tensor-size
+mla-down-proj-fusion mlp-chunks-for-prefill mlp-chunks-for-training mscale mscale-all-dim offload-modules
+overlap-dispatch-backward-with-experts-wgrad overlap-moe-expert-parallel-comm q-lora-rank qk-head-dim
+qk-pos-emb-head-dim refit-method rotary-scaling-factor use-grouped-gemm-for-dense-mlp
+use-grouped-gemm-for-shared-expert v-head-dim window-attn-skip-freq)";
 
 // How it runs: times change, and the memory a little.
 constexpr const char* kHowItRuns = R"(
-DDP-impl async-tensor-model-parallel-allreduce attention-softmax-in-fp32 batch-invariant-backend
-batch-invariant-mode cp-comm-type create-all-gather-group cross-entropy-fusion-impl cross-entropy-loss-fusion
-cuda-graph-impl cuda-graph-modules cuda-graph-scope cuda-graph-warmup-steps ddp-average-in-collective ddp-impl
+DDP-impl async-tensor-model-parallel-allreduce attention-softmax-in-fp32 batch-invariant-backend batch-invariant-mode
+cp-comm-type create-all-gather-group cross-entropy-fusion-impl cross-entropy-loss-fusion cuda-graph-impl
+cuda-graph-modules cuda-graph-scope cuda-graph-warmup-steps ddp-average-in-collective ddp-impl
 ddp-pad-buckets-for-high-nccl-busbw ddp-reduce-scatter-with-fp32-accumulation defer-embedding-wgrad-compute
 delay-grad-reduce delay-wgrad-compute deterministic-mode disable-align-grad-reduce
 disable-bf16-reduced-precision-matmul disable-clone-scatter-output-in-embedding disable-jit-fuser
@@ -129,13 +142,12 @@ no-overlap-p2p-communication no-persist-layer-norm no-pin-cpu-grads no-pin-cpu-p
 no-scatter-gather-tensors-in-pipeline no-tp-comm-bulk-dgrad no-tp-comm-bulk-wgrad no-tp-comm-overlap-ag
 no-tp-comm-overlap-rs no-tp-comm-split-ag no-tp-comm-split-rs no-use-layer-wise-param-layout optimizer-cuda-graph
 outer-dp-sharding-strategy output-logit-dtype overlap-cpu-optimizer-d2h-h2d overlap-p2p-communication-warmup-flush
-overlap-param-gather-with-optimizer-step pipeline-model-parallel-comm-backend qk-clip qk-clip-alpha
-qk-clip-threshold qk-l2-norm rerun-mode reuse-grad-buf-for-mxfp8-param-ag sharp-enabled-group
-standalone-embedding-stage suggested-communication-unit-size symmetric-ar-type torch-fsdp2-no-reshard-after-forward
-tp-comm-bootstrap-backend tp-comm-bulk-dgrad tp-comm-bulk-wgrad tp-comm-overlap tp-comm-overlap-cfg
-tp-comm-overlap-rs-dgrad tp-comm-split-ag tp-comm-split-rs use-fused-weighted-squared-relu use-legacy-models
-use-nccl-ub use-ring-exchange-p2p use-sharp use-te-activation-func use-torch-optimizer-for-cpu-offload
-use-transformer-engine-op-fuser wgrad-deferral-limit)";
+overlap-param-gather-with-optimizer-step pipeline-model-parallel-comm-backend qk-clip qk-clip-alpha qk-clip-threshold
+rerun-mode reuse-grad-buf-for-mxfp8-param-ag sharp-enabled-group standalone-embedding-stage
+suggested-communication-unit-size symmetric-ar-type torch-fsdp2-no-reshard-after-forward tp-comm-bootstrap-backend
+tp-comm-bulk-dgrad tp-comm-bulk-wgrad tp-comm-overlap tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad tp-comm-split-ag
+tp-comm-split-rs use-fused-weighted-squared-relu use-legacy-models use-nccl-ub use-ring-exchange-p2p use-sharp
+use-te-activation-func use-torch-optimizer-for-cpu-offload use-transformer-engine-op-fuser wgrad-deferral-limit)";
 
 // The same, whatever follows.
 constexpr std::array<std::string_view, 29> kBeginnings{"moe-",
@@ -168,6 +180,42 @@ constexpr std::array<std::string_view, 29> kBeginnings{"moe-",
                                                        "pytorch-profiler-",
                                                        "logits-"};
 
+constexpr std::string_view kHybrid = "a model with layers of several kinds, as Mamba's,";
+constexpr std::string_view kEncoder = "a model with an encoder and a decoder";
+constexpr std::string_view kUnlikeLayers = "a model whose layers have sizes of their own";
+constexpr std::string_view kImages = "a model that sees images";
+constexpr std::string_view kTaught = "training beside a teacher, which takes memory and time, too,";
+// In words that go on "is not counted from arguments alone".
+constexpr std::pair<std::string_view, std::string_view> kUncounted[] = {
+    {"moe-latent-size", "a model whose experts work on shortened vectors"},
+    {"hybrid-layer-pattern", kHybrid},
+    {"hybrid-override-pattern", kHybrid},
+    {"hybrid-attention-ratio", kHybrid},
+    {"is-hybrid-model", kHybrid},
+    {"mtp-num-layers", "a model that predicts several tokens at once"},
+    {"encoder-num-layers", kEncoder},
+    {"decoder-num-layers", kEncoder},
+    {"heterogeneous-layers-config-path", kUnlikeLayers},
+    {"heterogeneous-layers-config-encoded-json", kUnlikeLayers},
+    {"yaml-cfg", "a model that another file describes"},
+    {"use-checkpoint-args", "a model whose norms, activation, experts and more its checkpoint says"},
+    {"retro-add-retriever", "a model with a retriever"},
+    {"bert-no-binary-head", "a BERT"},
+    {"experimental-attention-variant", "a model with linear or sparse attention"},
+    {"spec", "a model whose layers are made by code that the option names"},
+    {"attention-output-gate", "a model with gated attention"},
+    {"vision-pretraining", kImages},
+    {"img-h", kImages},
+    {"img-w", kImages},
+    {"patch-dim", kImages},
+    {"model-provider", "a model that its program makes by a name"},
+    {"language-model-type", kImages},
+    {"vision-model-type", kImages},
+    {"window-size", "attention within a window, which takes less time than the whole,"},
+    {"export-kd-teacher-load", kTaught},
+    {"export-kd-cfg", kTaught},
+    {"fine-grained-activation-offloading", "training that keeps activations in the host's memory"}};
+
 using Names = std::set<std::string, std::less<>>;
 
 Names names_in(std::initializer_list<const char*> texts) {
@@ -183,12 +231,20 @@ Names names_in(std::initializer_list<const char*> texts) {
 
 MegatronRole role_of(std::string_view option) {
   if (std::ranges::count(megatron_plan_options(), option) > 0) return MegatronRole::kNeutral;
-  static const Names neutral = names_in({kPlan, kTraining, kShape, kFiles, kWatching, kProcesses, kOfOthers});
+  static const Names neutral =
+      names_in({kPlan, kTraining, kShape, kFiles, kWatching, kGenerating, kProcesses, kOfOthers});
   static const Names how_it_runs = names_in({kHowItRuns});
   if (how_it_runs.contains(option)) return MegatronRole::kHowItRuns;
   const bool begins =
       std::ranges::any_of(kBeginnings, [option](std::string_view beginning) { return option.starts_with(beginning); });
   return begins || neutral.contains(option) ? MegatronRole::kNeutral : MegatronRole::kUnknown;
+}
+
+std::string_view uncounted(std::string_view option) {
+  for (const auto& [name, what] : kUncounted) {
+    if (name == option) return what;
+  }
+  return {};
 }
 
 }  // namespace trimtab

@@ -16,4 +16,8 @@ enum class MegatronRole {
 // Thread-safe.
 [[nodiscard]] MegatronRole role_of(std::string_view option);
 
+// What an option says that is not counted from arguments: "a model with a retriever". Empty: it says no such thing.
+// Thread-safe.
+[[nodiscard]] std::string_view uncounted(std::string_view option);
+
 }  // namespace trimtab
