@@ -1,5 +1,6 @@
 // Files that ask for too much, are damaged, or would be lost; and an answer that finds no room.
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
@@ -118,6 +119,23 @@ TEST_CASE("a file without an end is refused before it fills the memory") {
   refuses({"plan", "show", "/dev/zero"}, {"/dev/zero: expected a file of at most 64"});
   refuses({"plan", "estimate", "/dev/zero"}, {"/dev/zero:1: expected a question of at most 16"});
   refuses({"plan", "estimate", "/tmp"}, {"/tmp", "cannot be read"});
+}
+
+TEST_CASE("a launch script is read with plain files that it takes in, and without what has no end") {
+  const Scratch scratch;
+  scratch.file("options.sh", "OPTIONS=\"--num-layers $N --hidden-size 64 --num-attention-heads 4 --seq-length 64\"\n");
+  REQUIRE(::mkfifo(scratch.path("pipe.sh").c_str(), 0600) == 0);
+  const std::string script = scratch.file("parted.sh",
+                                          "N=3\n. ./pipe.sh\n. /dev/zero\n. `pwd`/options.sh\n"
+                                          "run $OPTIONS --vocab-size 100 --max-position-embeddings 64 "
+                                          "--global-batch-size 8 --micro-batch-size 1\n");
+  const Outcome model = ::trimtab_program({"model", "extract", "--megatron", script});
+  INFO(model.err);
+  REQUIRE(model.exit_code == 0);
+  CHECK(json::parse(model.out)["operators"].size() == 8);
+  const Outcome plan = ::trimtab_program({"plan", "import", script, "--ranks", "1"});
+  INFO(plan.err);
+  CHECK(plan.exit_code == 0);
 }
 
 TEST_CASE("an output that is an input under any name is refused, and the input stays") {

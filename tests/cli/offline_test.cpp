@@ -584,15 +584,6 @@ TEST_CASE("a launch script says its model and its plan, and a configuration of t
   INFO(plan.err);
   REQUIRE(plan.exit_code == 0);
   CHECK(json::parse(plan.out)["stages"][0]["segments"][0]["dp"] == 4);  // of eight ranks, as its launcher says
-  // Sizes of one file, options of another beside it.
-  scratch.file("options.sh", "OPTIONS=\"--num-layers $N --hidden-size 64 --num-attention-heads 4 --seq-length 64\"\n");
-  const std::string parted = scratch.file(
-      "parted.sh",
-      "N=3\n. `pwd`/options.sh\nrun $OPTIONS --vocab-size 100 --max-position-embeddings 64 --global-batch-size 8\n");
-  const Outcome both = trimtab_program({"model", "extract", "--megatron", parted});
-  INFO(both.err);
-  REQUIRE(both.exit_code == 0);
-  CHECK(json::parse(both.out)["operators"].size() == 8);
   const Outcome none = trimtab_program({"plan", "import", scratch.file("empty.sh", "echo hello\n")});
   CHECK(none.exit_code == 2);
   const std::string config = scratch.file(

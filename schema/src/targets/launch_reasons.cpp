@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
 
 #include "base/text_parts.hpp"
 #include "documents/json_document.hpp"
@@ -65,8 +64,8 @@ std::string not_set(const ScriptCommand& command) {
   const std::vector<std::string_view> variables = launches ? variables_in(command) : std::vector<std::string_view>{};
   if (variables.empty()) return "";
   std::string names;
-  for (const std::string_view one : variables | std::views::take(kMostNamed)) {
-    names += (names.empty() ? "" : ", ") + named(one);
+  for (std::size_t i = 0; i < std::min(variables.size(), kMostNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + named(variables[i]);
   }
   return "; its command at line " + std::to_string(command.line) + " takes " + names + ", which it does not set";
 }
