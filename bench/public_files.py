@@ -120,7 +120,8 @@ def outcome(files, path):
 
 def kind(reason):
     """The reason without what is each file's own."""
-    return re.sub(r"\b\d+(\.\d+)?[BM]?\b", "N", re.sub(r'"[^"]*"', "...", reason))
+    without = re.sub(r'"[^"]*"(, "[^"]*")*', "...", reason)
+    return re.sub(r"\b\d+(\.\d+)?[BM]?\b", "N", without)
 
 
 def revision(folder):

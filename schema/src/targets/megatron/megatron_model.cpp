@@ -127,7 +127,8 @@ Result<Sorted> sort_arguments(const std::vector<std::string>& words, const std::
     if (const std::string_view what = uncounted(argument.name); !what.empty() && !passed_over) {
       return bad_input("--" + argument.name + ": " + std::string(what) +
                        " is not counted from arguments alone; write its model.json from the PyTorch module (trimtab "
-                       "model extract --module)");
+                       "model extract --module), or say in front of --, where it changes nothing: --neutral " +
+                       argument.name);
     }
     if (std::ranges::count(kRead, argument.name) > 0) {
       sorted.read[argument.name] = std::move(argument.values);
