@@ -53,7 +53,9 @@ void check_plan(const std::vector<std::string>& words, const Model& model) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fuzz::judge(launch_words(fuzz::text_of(data, size), "train.sh", "--num-layers"));
+  const std::string script = fuzz::text_of(data, size);
+  const SourcedText itself = [&script](const std::string&) { return std::optional(script); };
+  fuzz::judge(launch_words(script, "train.sh", "--num-layers", itself));
   const auto words = shell_words(fuzz::text_of(data, size), "arguments.txt");
   if (!words.ok()) {
     fuzz::check_refusal(words.error());

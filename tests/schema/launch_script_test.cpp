@@ -173,12 +173,29 @@ TEST_CASE("what only looks like a blank or a dash, or cannot be read, is named w
   CHECK(launch("# \xe2\x80\x93 sizes\necho '\xc2\xa0'\nrun --num-layers 2").words.back() == "2");
 }
 
+TEST_CASE("branches in very many branches are read in a moment") {
+  std::string text = "A=x\n";
+  for (int i = 0; i < 200'000; ++i) text += "if a\nthen\n";
+  CHECK(command_of(text + "A=y\nrun $A") == Words{"run", "$A"});
+}
+
 TEST_CASE("a script that grows without end ends with an error") {
   std::string text = "A=xxxxxxxx\n";
   for (int i = 0; i < 40; ++i) text += "A=\"$A$A\"\n";
   for (int i = 0; i < 100; ++i) text += "run $A\n";
   const auto script = read_script(text, "train.sh");
   CHECK((script.ok() || script.error().message.find("longer than any command") != std::string::npos));
+  // By the files that it takes in, too, each of which ends in time.
+  const SourcedText files = [](const std::string&) {
+    std::string lines;
+    for (int i = 0; i < 8; ++i) lines += "run $A\n";
+    return std::optional(lines);
+  };
+  std::string many = "A=" + std::string(1 << 19, 'x') + "\n";
+  for (int i = 0; i < 64; ++i) many += ". more.sh\n";
+  const auto grown = read_script(many, "train.sh", files);
+  REQUIRE_FALSE(grown.ok());
+  CHECK_THAT(grown.error().message, Contains("longer than any command"));
 }
 
 TEST_CASE("options in YAML are read as Megatron-LM's test configurations have them") {

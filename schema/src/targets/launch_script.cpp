@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kMostBytes = 1 << 26;    // of a file, variables put in
 constexpr int kDeepest = 16;                   // defaults in defaults
 constexpr std::size_t kMostTakenIn = 1 << 20;  // of a file that it takes in
+constexpr int kDeepestTakenIn = 4;             // files in files
 
 bool is_blank(char letter) {
   return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
@@ -409,17 +410,18 @@ class ScriptReader {
   // ". FILE": its text as if it stood here.
   void take_in(const std::string& named) {
     const auto path = path_of(named);
-    const bool may = sources_ != nullptr && sources_->left > 0 && depth_ < kDeepest;
+    const bool may = sources_ != nullptr && sources_->left > 0 && depth_ < kDeepestTakenIn;
     const auto text = path && may ? sources_->text(*path) : std::nullopt;
     if (!text || text->size() > kMostTakenIn) return;
     --sources_->left;
     ScriptReader inside(*text, *path, false, variables_, depth_ + 1);
     inside.take_from(sources_);
     inside.branches_ = branches_;
+    inside.bytes_ = bytes_;
     auto read = inside.read();
+    bytes_ = inside.bytes_;
     if (!read.ok()) return;
     variables_ = std::move(inside.variables_);
-    bytes_ += inside.bytes_;
     for (const auto part :
          {&LaunchScript::commands, &LaunchScript::documents, &LaunchScript::values, &LaunchScript::exports}) {
       for (ScriptCommand& one : (*read).*part) (script_.*part).push_back({begin_, std::move(one.words)});

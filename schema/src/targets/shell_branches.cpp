@@ -22,55 +22,71 @@ std::optional<bool> shell_test(const std::vector<std::string>& words) {
   return (words[1] == words[3]) == (words[2] != "!=");
 }
 
+void ShellBranches::count(Now now, std::int64_t by) {
+  passed_over_ += now == Now::kPassedOver ? by : 0;
+  doubtful_ += now == Now::kMay ? by : 0;
+}
+
+void ShellBranches::set_now(Branch& branch, Now now) {
+  count(branch.now, -1);
+  branch.now = now;
+  count(now, 1);
+}
+
 void ShellBranches::begin(bool with_condition) {
   open_.emplace_back();
   open_.back().awaits = with_condition;
+  count(open_.back().now, 1);
 }
 
 void ShellBranches::end() {
-  if (!open_.empty()) open_.pop_back();
+  if (open_.empty()) return;
+  count(open_.back().now, -1);
+  open_.pop_back();
 }
 
 void ShellBranches::take(const std::string& keyword) {
   if (open_.empty()) return;
   Branch& branch = open_.back();
   if (keyword == "elif") {
-    branch.now = branch.settled ? Now::kPassedOver : Now::kMay;
+    set_now(branch, branch.settled ? Now::kPassedOver : Now::kMay);
     branch.awaits = !branch.settled;
     branch.judged = false;
     branch.verdict.reset();
   } else if (keyword == "else") {
-    branch.now = branch.settled ? Now::kPassedOver : branch.uncertain ? Now::kMay : Now::kTaken;
-  } else if (keyword == "then" && branch.awaits) {
+    set_now(branch, branch.settled ? Now::kPassedOver : branch.uncertain ? Now::kMay : Now::kTaken);
+  } else if (branch.awaits) {
     branch.awaits = false;
     const bool taken = branch.verdict.value_or(false);
-    branch.now = !branch.verdict || (taken && branch.uncertain) ? Now::kMay : taken ? Now::kTaken : Now::kPassedOver;
+    const bool may = !branch.verdict || (taken && branch.uncertain);
+    set_now(branch, may ? Now::kMay : taken ? Now::kTaken : Now::kPassedOver);
     branch.settled = taken;
     branch.uncertain = branch.uncertain || !branch.verdict;
   }
 }
 
 void ShellBranches::take_keywords(std::vector<std::string>& words) {
-  while (!words.empty()) {
-    const std::string first = words.front();
-    if (is_one_of(first, {"for", "case", "select"})) {
+  std::size_t taken = 0;
+  for (; taken < words.size(); ++taken) {
+    const std::string& word = words[taken];
+    if (is_one_of(word, {"for", "case", "select"})) {
       begin(false);
-      if (first != "for") words.clear();
-      return;
+      if (word != "for") taken = words.size();
+      break;
     }
-    if (is_one_of(first, {"if", "while", "until"})) {
-      begin(first == "if");
-    } else if (is_one_of(first, {"fi", "done", "esac"})) {
+    if (is_one_of(word, {"if", "while", "until"})) {
+      begin(word == "if");
+    } else if (is_one_of(word, {"fi", "done", "esac"})) {
       end();
-    } else if (is_one_of(first, {"then", "else", "elif"})) {
-      take(first);
-    } else if (first == "!" && !open_.empty()) {
+    } else if (is_one_of(word, {"then", "else", "elif"})) {
+      take(word);
+    } else if (word == "!" && !open_.empty()) {
       open_.back().judged = true;  // and so without a verdict
-    } else if (!is_one_of(first, {"do", "{", "}", "!", "time"})) {
-      return;
+    } else if (!is_one_of(word, {"do", "{", "}", "!", "time"})) {
+      break;
     }
-    words.erase(words.begin());
   }
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
 }
 
 // A second command before "then" makes one condition of both.
@@ -79,14 +95,6 @@ void ShellBranches::judge(const std::vector<std::string>& words) {
   Branch& branch = open_.back();
   branch.verdict = branch.judged ? std::nullopt : shell_test(words);
   branch.judged = true;
-}
-
-bool ShellBranches::passed_over() const {
-  return std::ranges::count(open_, Now::kPassedOver, &Branch::now) > 0;
-}
-
-bool ShellBranches::doubtful() const {
-  return std::ranges::count(open_, Now::kMay, &Branch::now) > 0;
 }
 
 }  // namespace trimtab

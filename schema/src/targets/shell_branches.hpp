@@ -3,6 +3,7 @@
 // Which branches of a shell script are taken, as far as that can be told without running it: a test that compares texts
 // which are known is judged, any other may go either way. Pure.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,8 @@ class ShellBranches {
   // Of a command, after its keywords: where it is the whole condition of a branch, it is judged.
   void judge(const std::vector<std::string>& words);
 
-  [[nodiscard]] bool passed_over() const;  // what stands here is not run
-  [[nodiscard]] bool doubtful() const;     // it may be run or not
+  [[nodiscard]] bool passed_over() const { return passed_over_ > 0; }  // what stands here is not run
+  [[nodiscard]] bool doubtful() const { return doubtful_ > 0; }        // it may be run or not
 
  private:
   enum class Now { kTaken, kMay, kPassedOver };
@@ -37,8 +38,12 @@ class ShellBranches {
   void begin(bool with_condition);
   void end();
   void take(const std::string& keyword);
+  void set_now(Branch& branch, Now now);
+  void count(Now now, std::int64_t by);
 
   std::vector<Branch> open_;
+  std::int64_t passed_over_ = 0;  // of the open ones
+  std::int64_t doubtful_ = 0;
 };
 
 }  // namespace trimtab

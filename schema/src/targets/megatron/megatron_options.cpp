@@ -61,22 +61,22 @@ disable-save-tokenizer-assets disable-strict-fsdp-dtensor-load
 disable-tokenizer-sentencepiece-ignore-extra-whitespaces disable-use-tokenizer-model-from-checkpoint-args
 dist-ckpt-format dist-ckpt-optim-fully-reshardable dist-ckpt-save-pre-mcore-014 dist-ckpt-strictness dist-ckpt-workers
 distrib-optim-fully-reshardable-mem-efficient enable-msc eod-mask-loss exit-on-missing-checkpoint
-export-te-mcore-model finetune load load-main-params-from-ckpt mask-prob mid-level-dataset-surplus mock-data
-no-ckpt-fully-parallel-save no-ckpt-load-validate-sharding-integrity no-create-attention-mask-in-dataloader
-no-load-optim no-load-rng no-mmap-bin-files no-save-optim no-save-rng no-save-tokenizer-assets
-no-strict-fsdp-dtensor-load no-tokenizer-sentencepiece-ignore-extra-whitespaces
-no-use-tokenizer-model-from-checkpoint-args non-persistent-ckpt-type non-persistent-global-ckpt-dir
-non-persistent-local-ckpt-algo non-persistent-local-ckpt-dir non-persistent-save-interval null-tokenizer-eod-id
-null-tokenizer-pad-id num-dataset-builder-threads num-workers object-storage-cache-path override-ckpt-iteration
-per-dataset-sequences-path per-split-data-args-path persistent-save-interval phase-transition-iterations
-pretrained-checkpoint replication replication-factor replication-jump reset-attention-mask reset-position-ids
-sample-rate save save-activations-interval save-dgrads-interval save-interval save-params-interval
-save-retain-interval save-tokens-per-expert-interval save-wgrads-interval short-seq-prob split test-data-path
-tiktoken-num-special-tokens tiktoken-pattern tokenizer-hf-include-special-tokens
-tokenizer-hf-no-include-special-tokens tokenizer-hf-no-use-fast tokenizer-metadata tokenizer-model
-tokenizer-sentencepiece-legacy tokenizer-special-tokens train-data-exact-num-epochs train-data-path trust-remote-code
-use-checkpoint-lr-scheduler use-dist-ckpt use-gigatoken use-persistent-ckpt-worker valid-data-path verify-integrity
-vocab-file)";
+export-te-mcore-model finetune finetune-data-files finetune-data-split finetune-hf-dataset load
+load-main-params-from-ckpt mask-prob mid-level-dataset-surplus mock-data no-ckpt-fully-parallel-save
+no-ckpt-load-validate-sharding-integrity no-create-attention-mask-in-dataloader no-load-optim no-load-rng
+no-mmap-bin-files no-save-optim no-save-rng no-save-tokenizer-assets no-strict-fsdp-dtensor-load
+no-tokenizer-sentencepiece-ignore-extra-whitespaces no-use-tokenizer-model-from-checkpoint-args
+non-persistent-ckpt-type non-persistent-global-ckpt-dir non-persistent-local-ckpt-algo non-persistent-local-ckpt-dir
+non-persistent-save-interval null-tokenizer-eod-id null-tokenizer-pad-id num-dataset-builder-threads num-workers
+object-storage-cache-path override-ckpt-iteration per-dataset-sequences-path per-split-data-args-path
+persistent-save-interval phase-transition-iterations pretrained-checkpoint replication replication-factor
+replication-jump reset-attention-mask reset-position-ids sample-rate save save-activations-interval
+save-dgrads-interval save-interval save-params-interval save-retain-interval save-tokens-per-expert-interval
+save-wgrads-interval short-seq-prob split test-data-path tiktoken-num-special-tokens tiktoken-pattern
+tokenizer-hf-include-special-tokens tokenizer-hf-no-include-special-tokens tokenizer-hf-no-use-fast tokenizer-metadata
+tokenizer-model tokenizer-sentencepiece-legacy tokenizer-special-tokens train-data-exact-num-epochs train-data-path
+trust-remote-code use-checkpoint-lr-scheduler use-dist-ckpt use-gigatoken use-persistent-ckpt-worker valid-data-path
+verify-integrity vocab-file)";
 
 // What is logged, watched, tried again and served.
 constexpr const char* kWatching = R"(
