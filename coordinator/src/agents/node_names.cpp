@@ -1,6 +1,7 @@
 #include "agents/node_names.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace trimtab::coordinator {
@@ -36,7 +37,10 @@ Status NodeNames::take(const std::string& node, const std::string& owner,
               " needs a token of its own. Those of jobs that are not over are kept. Other lost nodes that no job has "
               "had are forgotten after an hour");
   }
-  while (own.size() >= most_of_token_) own.erase(std::ranges::find_if_not(own, is_kept));
+  while (own.size() >= kNamesOfNode * most_of_token_) {
+    const auto newest = std::find_if_not(own.rbegin(), own.rend(), is_kept);
+    own.erase(std::next(newest).base());
+  }
   own.push_back(node);
   if (!former.empty()) {
     std::vector<std::string> left = names_[former];

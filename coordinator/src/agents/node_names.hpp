@@ -16,6 +16,8 @@ namespace trimtab::coordinator {
 
 // Names of one token, where the configuration does not say otherwise.
 inline constexpr std::uint32_t kMostNodesOfToken = 256;
+// As many names more are remembered: more than a thief can keep by staying connected.
+inline constexpr std::size_t kNamesOfNode = 16;
 
 class NodeNames {
  public:
@@ -31,8 +33,9 @@ class NodeNames {
   // What an earlier coordinator stored, and what to ask from now on. Until then all that is there is kept in memory
   // alone, and no token is gone.
   void know(Stored stored, MayHave may_have, Keep keep);
-  // A hello under this name, of this token; "" = none vouches for it. The error is the reason to refuse. A token that
-  // has used as many names as it may gives up its oldest that is not kept, as those of members and of jobs are.
+  // A hello under this name, of this token; "" = none vouches for it. The error is the reason to refuse. Names of
+  // members and of jobs are kept. Of the others a token that has too many gives up its newest: those that a thief of it
+  // makes up take the place of one another, and of none that was there before.
   [[nodiscard]] Status take(const std::string& node, const std::string& owner,
                             const std::function<bool(const std::string& node)>& is_kept);
   // "" = nobody's. For the log: other tokens are not told.

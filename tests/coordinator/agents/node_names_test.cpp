@@ -129,13 +129,27 @@ TEST_CASE("names are stored by token, and what cannot be stored is not taken") {
   CHECK(names.take("n2", "anas", kNobody).ok());
 }
 
-TEST_CASE("a token that has used as many names as it may gives up its oldest that is not a member") {
-  NodeNames names(2);
-  const auto is_member = [](const std::string& node) { return node == "n0"; };
-  REQUIRE(names.take("n0", "anas", is_member).ok());
-  REQUIRE(names.take("n1", "anas", is_member).ok());
-  CHECK_FALSE(names.take("n1", "bobs", is_member).ok());
-  REQUIRE(names.take("n2", "anas", is_member).ok());
-  CHECK(names.take("n1", "bobs", is_member).ok());
-  for (const char* node : {"n0", "n2"}) CHECK_FALSE(names.take(node, "bobs", is_member).ok());
+TEST_CASE("names that are made up with a token take the place of one another, and of none that was there before") {
+  constexpr std::size_t kMost = 2;
+  NodeNames names(kMost);
+  REQUIRE(names.take("away", "anas", kNobody).ok());
+  // As many as may be there at once stay connected, the others are forgotten.
+  std::vector<std::string> made_up;
+  const auto is_member = [&](const std::string& node) {
+    const auto latest = made_up.end() - static_cast<std::ptrdiff_t>(std::min(made_up.size(), kMost - 1));
+    return std::find(latest, made_up.end(), node) != made_up.end();
+  };
+  for (std::size_t i = 0; i < 3 * kNamesOfNode * kMost; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    REQUIRE(names.take(name, "anas", is_member).ok());
+    made_up.push_back(name);
+  }
+  CHECK_THAT(names.take("away", "bobs", kNobody).error().message, Contains("is another token's"));
+  CHECK(names.owner_of(made_up.back()) == "anas");
+  const auto held = std::ranges::count_if(made_up, [&](const auto& one) { return names.owner_of(one) == "anas"; });
+  CHECK(held == static_cast<std::ptrdiff_t>(kNamesOfNode * kMost - 1));
+  // Nobody has those that it gave up.
+  const auto given_up = std::ranges::find_if(made_up, [&](const auto& one) { return names.owner_of(one).empty(); });
+  REQUIRE(given_up != made_up.end());
+  CHECK(names.take(*given_up, "bobs", kNobody).ok());
 }
