@@ -262,7 +262,12 @@ std::string Membership::held_from(const Job& job, const std::string& tenant, std
   if (free >= job.world_size || free == all) return "";
   std::vector<OwnedJob> holders;
   for (const auto& [holder, held] : held_) {
-    if (holder != run && held.devices) holders.push_back(held.job);
+    if (holder == run || !held.devices) continue;
+    const bool is_here = std::ranges::any_of(held.nodes, [&](const NodeShare& share) {
+      const Member* member = by_node(share.node);
+      return member != nullptr && takes_jobs(*member, tenant);
+    });
+    if (is_here) holders.push_back(held.job);
   }
   return "it needs " + std::to_string(job.world_size) + " devices, and " + std::to_string(free) + " of " +
          std::to_string(all) + " are free: others are of " + told_jobs(holders, tenant) +
@@ -279,9 +284,8 @@ std::string Membership::kept_from(const Job& job, const std::string& tenant, std
   }
   if (others == 0 || open >= job.world_size) return "";
   return "it needs " + std::to_string(job.world_size) + " devices, and nodes that serve tenant " + tenant + " have " +
-         std::to_string(open) + "; " + std::to_string(others) + " more are on nodes that serve other tenants alone, " +
-         "or do not show whose jobs they run. It waits for an agent that serves its tenant (the key `tenant` of " +
-         "agent.toml) or everybody";
+         std::to_string(open) + "; more are on nodes that serve other tenants alone, or do not show whose jobs they " +
+         "run. It waits for an agent that serves its tenant (the key `tenant` of agent.toml) or everybody";
 }
 
 std::optional<LargerPlacement> Membership::place_more(const Job& job, const std::string& tenant,

@@ -334,6 +334,22 @@ TEST_CASE("two jobs get no device in common unasked, and the one that waits is t
   CHECK(members.kept_from(job(4), "*", 2).empty());
 }
 
+TEST_CASE("a job that waits is told of no more of other tenants than how many hold devices that it could have") {
+  ManualClock clock;
+  Membership members(clock);
+  REQUIRE(members.join(hello("n0", "", "fast", "ana"), 1).ok());
+  REQUIRE(members.join(hello("n1", "", "fast", "bob"), 2).ok());
+  members.hold(1, {"hers", "ana"}, {{"n0", 0, 2}});
+  members.hold(2, {"his", "bob"}, {{"n1", 0, 2}});
+  CHECK_THAT(members.kept_from(job(2), "ana", 3), Catch::Contains("0 of 2 are free: others are of hers. "));
+  REQUIRE(members.join(hello("n2"), 3).ok());
+  members.hold(4, {"third", "cho"}, {{"n2", 0, 2}});
+  CHECK_THAT(members.kept_from(job(2), "ana", 3), Catch::Contains("others are of hers and a job of another tenant. "));
+  members.hold(1, {}, {});
+  members.hold(4, {}, {});
+  CHECK_THAT(members.kept_from(job(5), "ana", 3), Catch::Contains("nodes that serve tenant ana have 4; more are on"));
+}
+
 TEST_CASE("a token uses names of its own alone: those that it used first, while it is known") {
   ManualClock clock;
   Membership members(clock);
