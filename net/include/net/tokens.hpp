@@ -3,6 +3,8 @@
 // Tokens: 256 random bits by which a person, a script or an agent without a certificate shows who it is. A file keeps
 // their hashes alone, so that who reads it can do nothing with it. What a role may do is the daemon's to say.
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,8 +36,8 @@ struct TokenOwner {
   std::vector<std::string> nodes = {};  // of an agent: the nodes that it may be, which no other token may; empty: any
 };
 
-// One line each: NAME ROLE TENANT sha256:HEX, an agent's with nodes=NODE,NODE behind; '#' begins a comment. No name and
-// no token has two. Plain values.
+// One line each: NAME ROLE TENANT sha256:HEX, an agent's with nodes=NODE,NODE behind; '#' begins a comment. No name,
+// no token and no node has two. Plain values.
 class Tokens final {
  public:
   [[nodiscard]] static Result<Tokens> parse(std::string_view text, const std::string& source);
@@ -44,13 +46,13 @@ class Tokens final {
 
   // Whose it is. All hashes are compared, each in a time that does not depend on where they differ.
   [[nodiscard]] std::optional<TokenOwner> find(std::string_view token) const;
-  // Refuses a name that is there, and names that the file could not keep.
+  // Refuses a name or a node that is there, and names that the file could not keep.
   [[nodiscard]] Status add(const TokenOwner& owner, std::string_view token);
   // False when there is none of that name.
   bool remove(std::string_view name);
   [[nodiscard]] std::vector<TokenOwner> owners() const;
   // Whether an agent with this owner's token may be the node: a line that names nodes is for those alone, and a node
-  // that lines name is for their tokens alone.
+  // that a line names is for its token alone.
   [[nodiscard]] bool gives(const TokenOwner& owner, std::string_view node) const;
   // Whether those who may hand in jobs are of more than one tenant; kEveryTenant counts as one.
   [[nodiscard]] bool has_several_tenants() const;
@@ -61,8 +63,11 @@ class Tokens final {
     std::string hash;  // 32 bytes
   };
   [[nodiscard]] bool has(std::string_view name, std::string_view hash) const;
+  // Refuses one that names a node which another names.
+  [[nodiscard]] Status append(Entry entry);
 
   std::vector<Entry> entries_;
+  std::map<std::string, std::string, std::less<>> named_;  // whose line names a node
 };
 
 // From the operating system's random numbers: "tt_" and 64 hexadecimal digits.

@@ -59,10 +59,6 @@ bool plain_word(std::string_view word) {
              std::string_view::npos;
 }
 
-bool names(const TokenOwner& owner, std::string_view node) {
-  return std::ranges::find(owner.nodes, node) != owner.nodes.end();
-}
-
 Status check_nodes(const TokenOwner& owner) {
   const auto fits = [](const std::string& node) {
     return !node.empty() && node.size() <= 255 && std::ranges::all_of(node, [](char c) {
@@ -136,9 +132,23 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& source) {
       return bad_input(source + ":" + std::to_string(number) + ": the name '" + owner.name +
                        "' or its token stands there twice: remove one of the lines");
     }
-    tokens.entries_.push_back({std::move(owner), *bytes});
+    const Status alone = tokens.append({std::move(owner), *bytes});
+    if (!alone.ok()) return wrap(source + ":" + std::to_string(number), alone.error());
   }
   return tokens;
+}
+
+Status Tokens::append(Entry entry) {
+  const TokenOwner& owner = entry.owner;
+  for (const std::string& node : owner.nodes) {
+    const auto named = named_.find(node);
+    if (named == named_.end()) continue;
+    return bad_input("the tokens of " + named->second + " and " + owner.name + " both name the node " + node +
+                     " (nodes=), which is one token's: leave it in the line of the one that its agent has");
+  }
+  for (const std::string& node : owner.nodes) named_[node] = owner.name;
+  entries_.push_back(std::move(entry));
+  return {};
 }
 
 bool Tokens::has(std::string_view name, std::string_view hash) const {
@@ -175,11 +185,11 @@ Status Tokens::add(const TokenOwner& owner, std::string_view token) {
   }
   const std::string hash = hash_of(token);
   if (hash.empty()) return unavailable("couldn't hash the token: " + openssl_error());
-  entries_.push_back({owner, hash});
-  return {};
+  return append({owner, hash});
 }
 
 bool Tokens::remove(std::string_view name) {
+  std::erase_if(named_, [&](const auto& one) { return one.second == name; });
   return std::erase_if(entries_, [&](const Entry& entry) { return entry.owner.name == name; }) > 0;
 }
 
@@ -190,8 +200,7 @@ std::vector<TokenOwner> Tokens::owners() const {
 }
 
 bool Tokens::gives(const TokenOwner& owner, std::string_view node) const {
-  if (!owner.nodes.empty()) return names(owner, node);
-  return std::ranges::none_of(entries_, [&](const Entry& one) { return names(one.owner, node); });
+  return owner.nodes.empty() ? !named_.contains(node) : std::ranges::find(owner.nodes, node) != owner.nodes.end();
 }
 
 bool Tokens::has_several_tenants() const {

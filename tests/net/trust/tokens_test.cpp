@@ -103,6 +103,20 @@ TEST_CASE("what lines say of nodes is kept, and gives each to the tokens of thos
   CHECK(read->gives(others, "n1"));
 }
 
+TEST_CASE("a node that two lines name is refused with both tokens' names") {
+  Tokens tokens;
+  REQUIRE(tokens.add({"n0", Role::kAgent, "ana", {"n0", "n0.lab"}}, "t0").ok());
+  const std::string told = "the tokens of n0 and n1 both name the node n0.lab";
+  const Status added = tokens.add({"n1", Role::kAgent, "bob", {"n1", "n0.lab"}}, "t1");
+  REQUIRE_FALSE(added.ok());
+  CHECK(added.error().message.find(told) == 0);
+  CHECK_FALSE(tokens.find("t1"));
+  const std::string line = "n1 agent bob sha256:" + std::string(64, 'a') + " nodes=n1,n0.lab\n";
+  const auto read = Tokens::parse(tokens.text() + line, "tokens");
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.find("tokens:3: " + told) == 0);
+}
+
 TEST_CASE("a token file is read again when it has changed, and a broken one changes nothing") {
   TemporaryDirectory directory;
   const std::string path = directory / "tokens";
