@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -38,6 +39,10 @@ std::optional<LogIndex> index_of(sqlite3_file* file) {
   return index;
 }
 
+std::string copying(const LogIndex& index) {
+  return index.salts() + std::to_string(index.to_be_copied()) + " " + std::to_string(index.copied());
+}
+
 // What a copy of the log into the file may make of its header: never an older one.
 bool may_follow(const std::string& header, const std::string& now) {
   const auto changes = static_cast<std::int32_t>(number_at(now, kChangeCounter) - number_at(header, kChangeCounter));
@@ -48,22 +53,23 @@ bool may_follow(const std::string& header, const std::string& now) {
 
 OpenContent::State OpenContent::look(SQLite::Database& connection) {
   sqlite3_file* const file = file_of(connection, SQLITE_FCNTL_FILE_POINTER);
+  const auto before = index_of(file);  // what others copy from here on may stand in what is read of the file, or not
   const auto header = bytes_at(file, 0, kFileHead);
   sqlite3_int64 size = 0;
   if (!header || file->pMethods->xFileSize(file, &size) != SQLITE_OK) return State::kKept;
   const auto index = index_of(file);  // after the file: what was copied is known before it is there
-  if (!index) return State::kKept;
+  if (!before || !index) return State::kKept;
   sqlite3_file* const log = file_of(connection, SQLITE_FCNTL_JOURNAL_POINTER);
   if (index->frames() > 0 && !log_fits(log, *index, *header)) return State::kLogChanged;
-  const std::string copying = index->salts() + std::to_string(index->to_be_copied());
   const bool is_same = *header == header_ && size >= size_;
-  const bool was_copied = copying != copying_ || index->copied() < index->to_be_copied();
-  const bool lacks_end = index->is_copied() && size < index->file_size();
+  const bool was_copied = copying(*index) != copying_ || index->copied() < index->to_be_copied();
+  const bool lacks_end =
+      before->is_copied() && index->is_copied() && size < std::min(before->file_size(), index->file_size());
   const bool is_first = header_.empty();
   if (lacks_end || !(is_first || is_same || (was_copied && may_follow(header_, *header)))) return State::kFileChanged;
   header_ = *header;
   size_ = size;
-  copying_ = copying;
+  copying_ = copying(*before);
   return State::kKept;
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -149,6 +150,65 @@ TEST_CASE("a database that is cut or overwritten while it is open ends what is c
       CHECK(names_in(path).find("abcde") == std::string::npos);
     }
   }
+}
+
+namespace {
+
+// While it is there, database files are opened so that `then` runs once: after a file's head was read.
+struct AfterHead {
+  AfterHead() {
+    vfs = *plain;
+    vfs.zName = "after-head";
+    vfs.xOpen = [](sqlite3_vfs* own, const char* name, sqlite3_file* file, int flags, int* opened) {
+      const int result = plain->xOpen(own, name, file, flags, opened);
+      if (result != SQLITE_OK || (flags & SQLITE_OPEN_MAIN_DB) == 0) return result;
+      plain_read = file->pMethods->xRead;
+      methods = *file->pMethods;
+      methods.xRead = [](sqlite3_file* read, void* bytes, int count, sqlite3_int64 place) {
+        const int done = plain_read(read, bytes, count, place);
+        if (place == 0 && count == 100 && then) std::exchange(then, nullptr)();
+        return done;
+      };
+      file->pMethods = &methods;
+      return result;
+    };
+    REQUIRE(sqlite3_vfs_register(&vfs, 1) == SQLITE_OK);
+  }
+  AfterHead(const AfterHead&) = delete;
+  AfterHead& operator=(const AfterHead&) = delete;
+  ~AfterHead() {
+    sqlite3_vfs_unregister(&vfs);
+    sqlite3_vfs_register(plain, 1);
+  }
+
+  static inline sqlite3_vfs* const plain = sqlite3_vfs_find(nullptr);
+  static inline sqlite3_vfs vfs{};
+  static inline sqlite3_io_methods methods{};
+  static inline int (*plain_read)(sqlite3_file*, void*, int, sqlite3_int64) = nullptr;
+  static inline std::function<void()> then;
+};
+
+}  // namespace
+
+TEST_CASE("a program that copies its log while another one looks has changed nothing") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("d");
+  const AfterHead head;
+  Database database = create(path);
+  REQUIRE(add(database, "a").ok());
+  AfterHead::then = [&] {
+    sqlite3* other = nullptr;
+    REQUIRE(sqlite3_open(path.c_str(), &other) == SQLITE_OK);
+    const char* const writes = "INSERT INTO things (name) VALUES ('b'); PRAGMA wal_checkpoint(PASSIVE)";
+    CHECK(sqlite3_exec(other, writes, nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(other);
+  };
+  REQUIRE(database.keep_in_place().ok());
+  REQUIRE_FALSE(AfterHead::then);
+  const Status added = add(database, "c");
+  INFO((added.ok() ? "" : added.error().message));
+  CHECK(added.ok());
+  CHECK(names_in(path) == "abc");
 }
 
 TEST_CASE("a copy that is put over a database of a killed process takes nothing of its log") {
