@@ -85,7 +85,8 @@ Status check_state_path(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     struct stat found {};
-    if (::lstat(part.c_str(), &found) == 0 && S_ISLNK(found.st_mode) && is_below_root(found.st_uid)) {
+    const bool is_link = ::lstat(part.c_str(), &found) == 0 && S_ISLNK(found.st_mode);
+    if (is_link && is_below_root(found.st_uid) && !is_roots(found.st_uid)) {
       return bad_input("the state directory of root's daemon must be reached by root's links alone, but " + part +
                        " is a link of user " + std::to_string(found.st_uid) +
                        ", who decides where it leads: look at who made it and remove it, or name another with --state");

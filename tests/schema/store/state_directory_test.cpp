@@ -1,11 +1,15 @@
 #include "schema/state_directory.hpp"
 
+#include <sched.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 using namespace trimtab;
@@ -74,6 +78,30 @@ TEST_CASE("root's daemon believes no state directory of another user's, and no l
   REQUIRE(::seteuid(0) == 0);
   REQUIRE(::unlink(link.c_str()) == 0);
   REQUIRE(::rmdir((directory + "/state").c_str()) == 0);
+  REQUIRE(::rmdir(directory.c_str()) == 0);
+}
+
+TEST_CASE("in a user's own namespace a daemon follows the machine's root's links, as the user's commands do") {
+  if (::geteuid() != 0) return;
+  char name[] = "/tmp/trimtab-state-XXXXXX";
+  const std::string directory = ::mkdtemp(name);
+  const std::string link = directory + "/link";
+  REQUIRE(::chmod(directory.c_str(), 0755) == 0);
+  REQUIRE(::symlink("state", link.c_str()) == 0);
+  const pid_t user = ::fork();
+  if (user == 0) {
+    constexpr uid_t kUser = 65533;
+    const bool has_own = ::setresuid(kUser, kUser, kUser) == 0 && ::prctl(PR_SET_DUMPABLE, 1) == 0 &&
+                         ::unshare(CLONE_NEWUSER) == 0 &&
+                         static_cast<bool>(std::ofstream("/proc/self/uid_map") << "0 65533 1" << std::flush);
+    if (!has_own || ::geteuid() != 0) ::_exit(2);  // not everywhere may a user make one
+    ::_exit(check_own_state(link).ok() && check_state_path(link).ok() ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(user, &status, 0) == user);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) != 1);
+  REQUIRE(::unlink(link.c_str()) == 0);
   REQUIRE(::rmdir(directory.c_str()) == 0);
 }
 
