@@ -33,8 +33,7 @@ bool taken(int lock, const Clock& clock, std::optional<Nanoseconds> patience) {
 
 Result<Descriptor> lock_state(const std::string& directory, const Clock& clock, std::optional<Nanoseconds> patience) {
   TRIMTAB_TRY_STATUS(check_own_state(directory));
-  TRIMTAB_TRY_STATUS(make_private_directories(directory));
-  TRIMTAB_TRY_STATUS(check_own_state(directory));  // somebody else may have made it first
+  TRIMTAB_TRY_STATUS(make_own_directories(directory, directory));
   TRIMTAB_TRY(Descriptor lock, open_own_file(directory + "/up.lock", O_RDWR | O_CREAT));
   if (!taken(lock.get(), clock, patience)) {
     return unavailable("another trimtab is starting or stopping the daemons in " + directory +

@@ -40,8 +40,9 @@ namespace trimtab {
 // with the sticky bit, or, for root, another user owns one.
 [[nodiscard]] Status check_own_state(const std::string& path);
 
-// Makes what is missing of `path` below a state directory of a person's own, and asks check_own_state() of each part: a
-// group may write in that directory, and any of its members may have made one first. REQUIRES: `path` begins with it.
+// Makes what is missing of `path` in a state directory of a person's own, or of that itself, and asks check_own_state()
+// of each part: a group may write there, and any of its members may have made one first. Where one is this user's it
+// gets the sticky bit, so that no member can remove what is in it. REQUIRES: `path` begins with the directory.
 [[nodiscard]] Status make_own_directories(const std::string& state, const std::string& path);
 
 }  // namespace trimtab

@@ -1,11 +1,14 @@
 #include "schema/state_directory.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+
+#include "base/descriptor.hpp"
 
 namespace trimtab {
 namespace {
@@ -49,6 +52,14 @@ std::string danger_in(const std::string& path, const struct stat& seen) {
   if (!is_trusted(seen.st_uid)) return "is user " + std::to_string(seen.st_uid) + "'s, who may have prepared it";
   const bool open = is_everybodys(seen) && !is_own(path, seen);
   return open ? "is one in which everybody may write, so that anybody may have prepared it" : "";
+}
+
+// Who may write in this user's directory, as its group, can remove nothing from it any more.
+void keep_from_removal(const std::string& path) {
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat seen {};
+  const bool is_own = ::fstat(directory.get(), &seen) == 0 && seen.st_uid == ::geteuid();
+  if (is_own && (seen.st_mode & (S_IWGRP | S_IWOTH)) != 0) ::fchmod(directory.get(), seen.st_mode | S_ISVTX);
 }
 
 // Of a daemon, which is told of it by `flag`.
@@ -149,6 +160,7 @@ Status make_own_directories(const std::string& state, const std::string& path) {
     const std::string part = path.substr(0, end);
     TRIMTAB_TRY_STATUS(make_private_directories(part));
     TRIMTAB_TRY_STATUS(check_own_state(part));
+    keep_from_removal(part);
     if (end == std::string::npos) return {};
   }
 }

@@ -118,6 +118,23 @@ TEST_CASE("a state directory that another user has made is neither believed nor 
   CHECK_FALSE(fs::exists(state + "/up.lock"));
 }
 
+TEST_CASE("in a user's state directory its group can remove nothing, and may write as before") {
+  const Scratch scratch;
+  const std::string state = scratch.path("state");
+  const std::vector<std::string> parts = {state, state + "/agents"};
+  for (const std::string& part : parts) {
+    fs::create_directory(part);
+    REQUIRE(::chmod(part.c_str(), 02775) == 0);
+  }
+  REQUIRE(lock_state(state, SystemClock()).ok());
+  REQUIRE(make_own_directories(state, state + "/agents/n0").ok());
+  for (const std::string& part : parts) {
+    struct stat seen {};
+    REQUIRE(::stat(part.c_str(), &seen) == 0);
+    CHECK((seen.st_mode & 07777U) == 03775U);
+  }
+}
+
 TEST_CASE("what a member of its group has made in a state directory is neither believed nor used") {
   if (::geteuid() != 0) return;
   const Scratch scratch;
