@@ -128,6 +128,9 @@ class Bringer {
   Status run() {
     if (options_.owned) state_.owner = this_process();
     state_.host = host_name();
+    for (std::uint32_t index = 0; index < options_.agents; ++index) {
+      TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
+    }
     TRIMTAB_TRY_STATUS(options_.shared ? begin_shared() : begin_alone());
     TRIMTAB_TRY_STATUS(start_agents());
     TRIMTAB_TRY_STATUS(await_members());
@@ -218,7 +221,6 @@ class Bringer {
     const Bytes share = machine_memory() / std::max(1U, options_.agents * options_.devices);
     const Bytes memory = options_.memory > 0 ? options_.memory : share;
     for (std::uint32_t index = 0; index < options_.agents; ++index) {
-      TRIMTAB_TRY_STATUS(make_socket_directory(agent_socket(options_.state, index)));
       TRIMTAB_TRY_STATUS(start(agent_process(node_name(options_, index)),
                                agent_command(options_, state_.port, index, memory, ::geteuid() == 0),
                                agent_log(options_.state, index)));
@@ -226,12 +228,18 @@ class Bringer {
     return {};
   }
 
-  static Status make_socket_directory(const std::string& socket) {
+  [[nodiscard]] Status make_socket_directory(const std::string& socket) const {
     const std::string directory = std::filesystem::path(socket).parent_path().string();
     TRIMTAB_TRY_STATUS(make_private_directories(directory));
     // In /tmp somebody else may have made it first, to catch the job's data.
-    TRIMTAB_TRY_STATUS(check_own_state(directory));
-    if (directory.starts_with("/tmp/trimtab-")) chmod(directory.c_str(), 0700);
+    const Status own = check_own_state(directory);
+    if (directory.starts_with(options_.state)) return own;
+    if (!own.ok()) {
+      return wrap("the path of " + options_.state + " leaves no room for a socket's name, and its place in /tmp is " +
+                      "not yours. Name a state directory with a shorter path (--state)",
+                  own.error());
+    }
+    chmod(directory.c_str(), 0700);
     return {};
   }
 

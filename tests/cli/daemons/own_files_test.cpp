@@ -1,8 +1,10 @@
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "../scratch.hpp"
 #include "daemons/embedded.hpp"
@@ -133,6 +135,36 @@ TEST_CASE("in a user's state directory its group can remove nothing, and may wri
     REQUIRE(::stat(part.c_str(), &seen) == 0);
     CHECK((seen.st_mode & 07777U) == 03775U);
   }
+}
+
+TEST_CASE("a stranger's place for sockets in /tmp is refused before anything is started, with the way out") {
+  if (::geteuid() != 0) return;
+  const Scratch scratch;
+  const auto user = static_cast<uid_t>(2'000'000'000 + ::getpid());
+  const std::string place = "/tmp/trimtab-" + std::to_string(user);
+  UpOptions options;
+  options.state = scratch.path(std::string(120, 's'));
+  options.programs = "/no-such-programs";
+  for (const std::string& directory : {options.state, place}) fs::create_directory(directory);
+  REQUIRE(::chmod(scratch.path("").c_str(), 0755) == 0);
+  REQUIRE(::chown(options.state.c_str(), user, 65534) == 0);
+  REQUIRE(::chown(place.c_str(), 65534, 65534) == 0);
+  const std::string told = options.state + "/told";
+  const pid_t other = ::fork();
+  if (other == 0) {
+    if (::setresuid(user, user, user) != 0) ::_exit(1);
+    const auto up = bring_up(options, SystemClock());
+    std::ofstream(told) << (up.ok() ? "" : up.error().message) << std::flush;
+    ::_exit(0);
+  }
+  int status = 1;
+  CHECK(::waitpid(other, &status, 0) == other);
+  CHECK(status == 0);
+  fs::remove(place);
+  CHECK_THAT(read_file(told).value(),
+             Catch::StartsWith("the path of " + options.state + " leaves no room for a socket's name") &&
+                 Catch::Contains("shorter path (--state)") && Catch::Contains(place + " is user 65534's"));
+  CHECK_FALSE(fs::exists(options.state + "/coordinator"));
 }
 
 TEST_CASE("what a member of its group has made in a state directory is neither believed nor used") {
