@@ -430,8 +430,12 @@ Status disown(const std::string& state_directory) {
 
 Result<DownOutcome> bring_down(const std::string& state_directory, const Clock& clock) {
   TRIMTAB_TRY_STATUS(check_own_state(state_directory));
-  // Asking for nothing to be up needs no directory.
-  if (!recorded_state(state_directory)) return DownOutcome{};
+  if (!recorded_state(state_directory)) {
+    const std::string file = up_file(state_directory);
+    if (!is_there(file)) return DownOutcome{};  // asking for nothing to be up needs no directory
+    return bad_input(file + " cannot be read, so which daemons are up is not known. 'pgrep -af " + state_directory +
+                     "/' lists those that are: end them (kill), and remove the file");
+  }
   TRIMTAB_TRY(const Descriptor lock, lock_state(state_directory, clock));
   DownOutcome outcome;
   if (const auto state = recorded_state(state_directory)) {

@@ -65,7 +65,7 @@ struct DownOutcome {
 };
 
 // The jobs first (ended_jobs.hpp). Then SIGTERM, and SIGKILL to who does not end in time; the agents first, so that
-// they end their ranks.
+// they end their ranks. An error where up.json cannot be read.
 [[nodiscard]] Result<DownOutcome> bring_down(const std::string& state_directory, const Clock& clock);
 
 // What is up there: the file exists and its coordinator is alive.

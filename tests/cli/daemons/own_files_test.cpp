@@ -65,6 +65,18 @@ TEST_CASE("a pipe or a link in a state directory holds no command up, tells noth
   CHECK(read_file(prepared.precious).value() == prepared.before);
 }
 
+TEST_CASE("where up.json is cut, 'down' does not say that nothing was up") {
+  const Scratch scratch;
+  const std::string state = scratch.path("state");
+  fs::create_directory(state);
+  CHECK(bring_down(state, SystemClock()).ok());
+  const std::string file = scratch.file("state/up.json", R"({"schema":"trimtab.up/1","port":7420,"dev)");
+  const auto down = bring_down(state, SystemClock());
+  REQUIRE_FALSE(down.ok());
+  CHECK_THAT(down.error().message, Catch::StartsWith(file + " cannot be read") && Catch::Contains("pgrep -af"));
+  CHECK(fs::exists(file));
+}
+
 TEST_CASE("a report's files take the place of links, and leave what those lead to") {
   const Prepared prepared;
   const std::string fixture = read_file(TRIMTAB_FIXTURES "/report.json").value();
