@@ -7,6 +7,7 @@
 #include "base/text_parts.hpp"
 #include "files.hpp"
 #include "schema/database.hpp"
+#include "schema/documents/document_text.hpp"
 #include "terminal_text.hpp"
 
 namespace trimtab::cli {
@@ -46,12 +47,12 @@ Result<Model> read_model(const std::string& path) {
 
 Result<Cluster> read_cluster(const std::string& path) {
   TRIMTAB_TRY(const std::string text, read_file(path));
-  return parse_cluster(text, path);
+  return DocumentText<Cluster>(text, path).read();
 }
 
 Result<Plan> read_plan(const std::string& path) {
   TRIMTAB_TRY(const std::string text, read_file(path));
-  return parse_plan(text, path);
+  return DocumentText<Plan>(text, path).read();
 }
 
 std::uint64_t ReadCosts::unread() {

@@ -65,10 +65,10 @@ const Model* JobContext::model(const std::string& job) {
 }
 
 Result<const Plan*> JobContext::plan(const std::string& job, std::string_view plan_json) {
-  const auto found = plans_.find(job);
-  if (found != plans_.end() && found->second.json == plan_json) return &found->second.plan;
-  TRIMTAB_TRY(Plan read, parse_plan(plan_json, "the launch's plan"));
-  return &plans_.insert_or_assign(job, JobPlan{std::string(plan_json), std::move(read)}).first->second.plan;
+  DocumentText<Plan>& known = plans_[job];
+  if (known.json != plan_json || known.empty()) known = DocumentText<Plan>(std::string(plan_json), "the launch's plan");
+  if (!known.read().ok()) return known.read().error();
+  return known.said();
 }
 
 Result<ExportedPlan> JobContext::exported(const Job& job, std::string_view plan_json) {

@@ -6,6 +6,7 @@
 
 #include "commands/scratch.hpp"
 #include "records/range_fold.hpp"
+#include "schema/documents/document_text.hpp"
 #include "schema/fingerprint.hpp"
 #include "schema/job.hpp"
 #include "schema/target.hpp"
@@ -49,17 +50,13 @@ class JobContext {
                                                             std::uint32_t rank, std::uint64_t epoch);
 
  private:
-  struct JobPlan {
-    std::string json;
-    Plan plan;
-  };
   [[nodiscard]] Result<Job> known_job(const std::string& name) const;
   [[nodiscard]] const Model* model(const std::string& job);
 
   std::string state_;
   Fingerprint node_;
   std::map<std::string, Model> models_;
-  std::map<std::string, JobPlan> plans_;
+  std::map<std::string, DocumentText<Plan>> plans_;
   std::map<std::string, std::string> fingerprints_;
 };
 

@@ -6,6 +6,7 @@
 #include "files.hpp"
 #include "json_text.hpp"
 #include "plans/priced_inputs.hpp"
+#include "schema/documents/document_text.hpp"
 
 namespace trimtab::cli {
 
@@ -23,7 +24,8 @@ Result<tuner::Observation> observation_of(const json& line, const std::string& s
     return bad_input(source + ": expected {\"step_s\": seconds, \"plan\": a plan as in plan.json}");
   }
   tuner::Observation seen;
-  TRIMTAB_TRY(seen.plan, parse_plan(line["plan"].dump(-1, ' ', false, json::error_handler_t::replace), source));
+  TRIMTAB_TRY(seen.plan,
+              DocumentText<Plan>(line["plan"].dump(-1, ' ', false, json::error_handler_t::replace), source).read());
   TRIMTAB_TRY_STATUS(check_plan(source, seen.plan, model));
   seen.prediction = model.evaluate(seen.plan);
   if (!seen.prediction.priced()) {

@@ -1,6 +1,7 @@
 #include "plans/told_plan.hpp"
 
 #include "plans/plan_text.hpp"
+#include "schema/documents/document_text.hpp"
 #include "schema/plan_words.hpp"
 
 namespace trimtab::cli {
@@ -8,7 +9,7 @@ namespace trimtab::cli {
 Result<std::optional<ToldPlan>> told_plan(const api::Carried& carried, const std::string& path) {
   if (carried.json.empty() || carried.json == "{}") return std::optional<ToldPlan>();
   if (carried.json.starts_with('"')) return bad_input(path + ": expected an object, but found string");
-  auto plan = parse_plan(carried.json, path);
+  auto plan = DocumentText<Plan>(carried.json, path).read();
   if (!plan.ok()) return bad_input(path + ": " + plan.error().message);
   return std::optional(ToldPlan{std::move(plan).value(), words_in(carried.json)});
 }

@@ -4,13 +4,8 @@
 
 namespace trimtab::coordinator {
 
-PlanText::PlanText(const std::string& text, std::string hash_of_plan)
-    : DocumentText(text, parse_plan(text, "")), hash(std::move(hash_of_plan)) {}
-
 PlanText::PlanText(const Plan& plan, const std::string& words)
     : DocumentText(to_json(plan, words), plan), hash(semantic_hash(plan)) {}
-
-ClusterText::ClusterText(const std::string& text) : DocumentText(text, parse_cluster(text, "")) {}
 
 ClusterText::ClusterText(const Cluster& cluster) : DocumentText(to_json(cluster), cluster) {}
 

@@ -12,8 +12,8 @@
 #include "base/url.hpp"
 #include "documents/job_names.hpp"
 #include "documents/json_document.hpp"
+#include "schema/documents/document_text.hpp"
 #include "schema/model.hpp"
-#include "schema/plan.hpp"
 #include "schema/settings/job_settings.hpp"
 
 namespace trimtab {
@@ -334,7 +334,7 @@ Result<Job> load_job(const std::string& path) {
   TRIMTAB_TRY(ParsedJob parsed, parse_job_toml(toml, path, std::filesystem::path(path).parent_path().string()));
   if (!parsed.initial_plan_path.empty()) {
     TRIMTAB_TRY(parsed.job.initial_plan_json, read_file(parsed.initial_plan_path, "the initial plan"));
-    TRIMTAB_TRY(const Plan plan, parse_plan(parsed.job.initial_plan_json, parsed.initial_plan_path));
+    TRIMTAB_TRY(const Plan plan, DocumentText<Plan>(parsed.job.initial_plan_json, parsed.initial_plan_path).read());
   }
   if (!parsed.model_path.empty()) {
     TRIMTAB_TRY(parsed.job.model_json, read_file(parsed.model_path, "the model"));
