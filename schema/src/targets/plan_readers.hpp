@@ -8,6 +8,18 @@
 
 namespace trimtab {
 
+// What the reader of a format reads, and for which model. All of it outlives the reader.
+class PlanReader {
+ public:
+  PlanReader(PlanMembers& members, const PlanFile& file, const Model& model)
+      : members_(members), file_(file), model_(model) {}
+
+ protected:
+  PlanMembers& members_;
+  const PlanFile& file_;
+  const Model& model_;
+};
+
 // "--ranks: needed ..."
 [[nodiscard]] Error ranks_needed(const std::string& why);
 

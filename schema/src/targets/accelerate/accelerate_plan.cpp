@@ -25,10 +25,9 @@ constexpr std::array<UnsayableMember, 5> kUnsayable{
      {"tpu_use_cluster", 0, "a plan is for GPUs and CPUs"},
      {"split_batches", 0, "a batch that ranks share is none of each"}}};
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY_STATUS(members_.check_sayable(kUnsayable));
@@ -167,9 +166,6 @@ class Reader {
                             "a plan offloads to the host's memory (cpu) alone, found " + quoted_text(optimizer));
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   Replicas replicas_;
   std::int32_t machines_ = 1;
 };

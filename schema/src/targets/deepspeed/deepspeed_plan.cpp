@@ -55,10 +55,9 @@ stage3_module_granularity_threshold stage3_use_all_reduce_for_fetch_params stage
 save_muon_momentum_buffer_in_memory mics_hierarchical_params_gather
 )";
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY_STATUS(check_sayable());
@@ -218,9 +217,6 @@ class Reader {
     return {};
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   std::int32_t ranks_ = 0;
 };
 

@@ -25,10 +25,9 @@ struct Split {
   bool recompute = false;
 };
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY(parts_, layers_of(model_));
@@ -212,9 +211,6 @@ class Reader {
     return plan;
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   ModelLayers parts_;
   std::int32_t size_ = 1;  // ranks of a stage
   ShardedLevel usual_ = ShardedLevel::kNone;

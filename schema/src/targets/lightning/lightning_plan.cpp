@@ -31,10 +31,9 @@ constexpr std::array<UnsayableMember, 5> kUnsayable{
      {"trainer.strategy.init_args.activation_checkpointing_policy", 0,
       "a plan exports nothing recomputed for Lightning", true}}};
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY_STATUS(members_.check_sayable(kUnsayable));
@@ -179,9 +178,6 @@ class Reader {
     return {};
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   Replicas replicas_;
   std::int32_t nodes_ = 1;
 };

@@ -18,10 +18,9 @@ constexpr std::array<UnsayableMember, 3> kUnsayable{
      {"moe_num_experts", 1, "a plan has no experts"},
      {"expert_parallel_size", 1, "a plan has no experts"}}};
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY_STATUS(members_.check_sayable(kUnsayable));
@@ -131,9 +130,6 @@ class Reader {
     return {};
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   ModelLayers parts_;
   std::int32_t pp_ = 1;
   std::int32_t tp_ = 1;

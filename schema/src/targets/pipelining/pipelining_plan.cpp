@@ -21,10 +21,9 @@ std::string found(std::int64_t value) {
   return ", found " + std::to_string(value);
 }
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY(const std::string schema, members_.text("schema", ""));
@@ -125,9 +124,6 @@ class Reader {
     return {};
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   ModelLayers parts_;
   StageCounts counts_;
   Plan plan_;

@@ -17,10 +17,9 @@ constexpr const char* kStrategy = "sharding_strategy";
 constexpr const char* kGroup = "shard_group_size";
 constexpr std::string_view kSchema = "trimtab.parallel/1";
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY(const std::string schema, members_.text("schema", ""));
@@ -111,9 +110,6 @@ class Reader {
     return {};
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   Replicas replicas_;
 };
 

@@ -142,10 +142,9 @@ struct Degrees {
   [[nodiscard]] std::int32_t dp() const { return replicate * shard; }
 };
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model), complete_(!file.text.empty()) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY_STATUS(members_.check_sayable(kUnsayable));
@@ -396,11 +395,8 @@ class Reader {
     return {};
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
-  bool complete_;        // there is a file, and what it does not say is torchtitan's own
-  bool python_ = false;  // 0.3
+  bool complete_ = !file_.text.empty();  // there is a file, and what it does not say is torchtitan's own
+  bool python_ = false;                  // 0.3
   Degrees degrees_;
   ModelLayers parts_;
   std::vector<std::int32_t> counts_;

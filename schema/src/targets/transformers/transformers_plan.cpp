@@ -36,10 +36,9 @@ constexpr std::array<UnsayableMember, 5> kUnsayable{
      {"gradient_checkpointing_kwargs.every_n_layers", 1,
       "a plan exports every layer recomputed for the Trainer, or none"}}};
 
-class Reader {
+class Reader : PlanReader {
  public:
-  Reader(PlanMembers& members, const PlanFile& file, const Model& model)
-      : members_(members), file_(file), model_(model) {}
+  using PlanReader::PlanReader;
 
   Result<Plan> plan() {
     TRIMTAB_TRY_STATUS(members_.check_sayable(kUnsayable));
@@ -137,9 +136,6 @@ class Reader {
     return plan;
   }
 
-  PlanMembers& members_;
-  const PlanFile& file_;
-  const Model& model_;
   Replicas replicas_;
 };
 
