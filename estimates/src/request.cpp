@@ -17,20 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-template <typename Value>
-struct Word {
-  std::string_view word;
-  Value value;
-};
-template <typename Value>
-Word(const char*, Value) -> Word<Value>;
-
 constexpr std::array kSharded = {Word{"nothing", Sharded::kNothing}, Word{"optimizer", Sharded::kOptimizer},
                                  Word{"gradients", Sharded::kGradients}, Word{"parameters", Sharded::kParameters}};
-constexpr std::array kRecomputed = {
-    Word{"nothing", Recomputed::kNothing}, Word{"attention_core", Recomputed::kAttentionCore},
-    Word{"activations", Recomputed::kActivations}, Word{"half_of_products", Recomputed::kHalfOfProducts},
-    Word{"layer", Recomputed::kLayer}};
 constexpr std::array kPrecisions = {Word{"float16", Precision::kFloat16}, Word{"bfloat16", Precision::kBfloat16},
                                     Word{"float8", Precision::kFloat8}};
 constexpr std::array kFrameworks = {Word{"megatron", Framework::kMegatron},
@@ -201,7 +189,7 @@ Result<UniformPlan> read_uniform_plan(const json& object, const std::string& sou
   TRIMTAB_TRY_STATUS(members.number("sharded_over", plan.sharded_over));
   TRIMTAB_TRY_STATUS(members.flag("reshard", plan.reshard));
   TRIMTAB_TRY_STATUS(members.flag("sequence_parallel", plan.sequence_parallel));
-  TRIMTAB_TRY_STATUS(members.word("recompute", kRecomputed, plan.recomputed));
+  TRIMTAB_TRY_STATUS(members.word("recompute", kRecomputedWords, plan.recomputed));
   TRIMTAB_TRY_STATUS(members.share("recomputed_share", plan.recomputed_share));
   TRIMTAB_TRY_STATUS(members.word("precision", kPrecisions, plan.precision));
   TRIMTAB_TRY_STATUS(members.number("gradient_bytes", plan.gradient_bytes));
@@ -293,7 +281,7 @@ nlohmann::ordered_json plan_json(const UniformPlan& plan) {
           {"sharded_over", plan.sharded_over},
           {"reshard", plan.reshard},
           {"sequence_parallel", plan.sequence_parallel},
-          {"recompute", word_of(kRecomputed, plan.recomputed)},
+          {"recompute", word_of(kRecomputedWords, plan.recomputed)},
           {"recomputed_share", plan.recomputed_share},
           {"precision", word_of(kPrecisions, plan.precision)},
           {"gradient_bytes", plan.gradient_bytes},

@@ -8,6 +8,7 @@
 #include "arguments.hpp"
 #include "base/text_parts.hpp"
 #include "estimated/measured.hpp"
+#include "estimates/request.hpp"
 #include "files.hpp"
 #include "schema/hf_model.hpp"
 #include "schema/launch_script.hpp"
@@ -22,24 +23,14 @@ namespace {
 using estimates::Machine;
 using estimates::Precision;
 using estimates::Recomputed;
+using estimates::Word;
 
 constexpr std::int64_t kUsualTokens = 4 << 20;  // of a step
 constexpr std::int64_t kUsualSequence = 8192;
 constexpr std::int64_t kMost = 1 << 22;  // samples, tokens of one, and devices
 
-template <typename Value>
-struct Word {
-  std::string_view word;
-  Value value;
-};
-template <typename Value>
-Word(const char*, Value) -> Word<Value>;
 constexpr std::array kPrecisions{Word{"bf16", Precision::kBfloat16}, Word{"fp16", Precision::kFloat16},
                                  Word{"fp8", Precision::kFloat8}};
-constexpr std::array kRecomputed{
-    Word{"nothing", Recomputed::kNothing}, Word{"attention_core", Recomputed::kAttentionCore},
-    Word{"activations", Recomputed::kActivations}, Word{"half_of_products", Recomputed::kHalfOfProducts},
-    Word{"layer", Recomputed::kLayer}};
 
 template <typename Words>
 std::vector<std::string_view> known(const Words& words) {
@@ -226,12 +217,12 @@ std::string_view word_of(Precision precision) {
 }
 
 Result<Recomputed> recomputed_by_name(const std::string& flag, const std::string& name) {
-  TRIMTAB_TRY_STATUS(check_choice(flag, name, known(kRecomputed)));
-  return std::ranges::find(kRecomputed, name, &Word<Recomputed>::word)->value;
+  TRIMTAB_TRY_STATUS(check_choice(flag, name, known(estimates::kRecomputedWords)));
+  return std::ranges::find(estimates::kRecomputedWords, name, &Word<Recomputed>::word)->value;
 }
 
 std::string_view word_of(Recomputed kind) {
-  return std::ranges::find(kRecomputed, kind, &Word<Recomputed>::value)->word;
+  return std::ranges::find(estimates::kRecomputedWords, kind, &Word<Recomputed>::value)->word;
 }
 
 }  // namespace trimtab::cli

@@ -12,6 +12,20 @@
 
 namespace trimtab::estimates {
 
+// A value of an enumeration, and what requests call it.
+template <typename Value>
+struct Word {
+  std::string_view word;
+  Value value;
+};
+template <typename Value>
+Word(const char*, Value) -> Word<Value>;
+
+inline constexpr std::array kRecomputedWords = {
+    Word{"nothing", Recomputed::kNothing}, Word{"attention_core", Recomputed::kAttentionCore},
+    Word{"activations", Recomputed::kActivations}, Word{"half_of_products", Recomputed::kHalfOfProducts},
+    Word{"layer", Recomputed::kLayer}};
+
 struct Request {
   Machine machine;
   ModelShape shape;
