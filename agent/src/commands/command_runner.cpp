@@ -303,9 +303,7 @@ Status CommandRunner::start_launch(const wire::Launch& asked, const Job& job) {
   return surroundings_.ranks.start(starts, asked.fresh());
 }
 
-// The command `submit`, on the node that the coordinator told where all ranks belong.
-Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const Job& job,
-                                                const Scratch& scratch) const {
+RankLaunch CommandRunner::launch_of(const wire::Launch& asked, const Job& job, const Scratch& scratch) const {
   RankLaunch launch;
   launch.node = surroundings_.places.node;
   launch.scratch = scratch.path();
@@ -313,6 +311,13 @@ Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const
   launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.launch = asked.launch();
   launch.variant = asked.variant();
+  return launch;
+}
+
+// The command `submit`, on the node that the coordinator told where all ranks belong.
+Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const Job& job,
+                                                const Scratch& scratch) const {
+  RankLaunch launch = launch_of(asked, job, scratch);
   launch.node_count = static_cast<std::uint32_t>(asked.nodes_size());
   const std::uint32_t ranks = asked.nodes(0).ranks();
   const bool even = std::ranges::all_of(asked.nodes(), [ranks](const auto& node) { return node.ranks() == ranks; });
@@ -330,16 +335,10 @@ Result<RankStart> CommandRunner::launcher_start(const wire::Launch& asked, const
 
 Result<std::vector<RankStart>> CommandRunner::rank_starts(const wire::Launch& asked, const Job& job,
                                                           const Scratch& scratch) const {
-  RankLaunch launch;
-  launch.node = surroundings_.places.node;
+  RankLaunch launch = launch_of(asked, job, scratch);
   if (!asked.plan_json().empty()) launch.plan_path = scratch.plan(asked.epoch());
   launch.rendezvous = rendezvous_address(asked.rendezvous(), scratch.path());
-  launch.scratch = scratch.path();
-  launch.memory_limit = device_memory(job, surroundings_.memory);
-  launch.steps = asked.steps() > 0 ? asked.steps() : job.steps;
   launch.epoch = asked.epoch();
-  launch.launch = asked.launch();
-  launch.variant = asked.variant();
   TRIMTAB_TRY_STATUS(place_nccl_table(asked, scratch, launch));
   launch.checkpoint = has_own_checkpoint(asked, job) ? scratch.checkpoint() : job.checkpoint;
   TRIMTAB_TRY_STATUS(place_plan_of_target(asked, job, surroundings_.jobs, scratch, launch));

@@ -78,6 +78,7 @@ class CommandRunner final {
   void give_up(const wire::Kill& kill);
   Status kill(const wire::Command& command);
   Result<std::vector<RankStart>> rank_starts(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
+  RankLaunch launch_of(const wire::Launch& asked, const Job& job, const Scratch& scratch) const;
   Result<RankStart> launcher_start(const wire::Launch& launch, const Job& job, const Scratch& scratch) const;
   CommandCallbacks callbacks(std::uint64_t id);
   void described(const std::string& job, const wire::CommandDone& reply);
