@@ -19,8 +19,8 @@ bool left_out(const std::string& name) {
          std::ranges::any_of(kLeftOut, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-std::string trimmed(const std::string& root, const std::string& path) {
-  return std::string(trim(system_text(root, path)));
+std::string text_at(const std::string& root, const std::string& path) {
+  return std::string(trimmed(system_text(root, path)));
 }
 
 }  // namespace
@@ -32,9 +32,9 @@ std::vector<InfinibandPort> infiniband_ports(const std::string& root) {
     const std::string folder = adapters + "/" + device + "/ports";
     for (const std::string& number : list_system_directory(root, folder)) {
       InfinibandPort port{device, number, folder + "/" + number + "/", false, "", std::nullopt};
-      port.active = trimmed(root, port.path + "state").ends_with("ACTIVE");  // "4: ACTIVE"
-      port.link_layer = trimmed(root, port.path + "link_layer");
-      port.bytes_per_second = parse_infiniband_rate(trimmed(root, port.path + "rate"));
+      port.active = text_at(root, port.path + "state").ends_with("ACTIVE");  // "4: ACTIVE"
+      port.link_layer = text_at(root, port.path + "link_layer");
+      port.bytes_per_second = parse_infiniband_rate(text_at(root, port.path + "rate"));
       ports.push_back(std::move(port));
     }
   }

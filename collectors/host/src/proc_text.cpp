@@ -1,7 +1,5 @@
 #include "proc_text.hpp"
 
-#include "base/text_parts.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,12 +56,6 @@ Result<std::vector<std::pair<const char*, std::int64_t>>> modes_of(std::string_v
 
 }  // namespace
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -76,12 +68,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 std::vector<std::string_view> words(std::string_view text) {
   std::vector<std::string_view> parts = split(text, ' ');
-  std::erase_if(parts, [](std::string_view part) { return trim(part).empty(); });
+  std::erase_if(parts, [](std::string_view part) { return trimmed(part).empty(); });
   return parts;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
-  text = trim(text);
+  text = trimmed(text);
   std::int64_t value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return std::nullopt;
@@ -91,7 +83,8 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
 std::string_view parse_line(std::string_view text, std::string_view key) {
   for (const std::string_view line : split(text, '\n')) {
     const std::size_t colon = line.find(':');
-    if (colon != std::string_view::npos && trim(line.substr(0, colon)) == key) return trim(line.substr(colon + 1));
+    if (colon != std::string_view::npos && trimmed(line.substr(0, colon)) == key)
+      return trimmed(line.substr(colon + 1));
   }
   return {};
 }
@@ -125,7 +118,7 @@ CpuDescription parse_cpuinfo(std::string_view text) {
 
 Result<std::int64_t> parse_cpu_list(std::string_view text) {
   std::int64_t cpus = 0;
-  for (const std::string_view part : split(trim(text), ',')) {
+  for (const std::string_view part : split(trimmed(text), ',')) {
     const std::size_t dash = part.find('-');
     const auto first = parse_integer(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1));
@@ -139,7 +132,7 @@ Result<std::int64_t> parse_cpu_list(std::string_view text) {
 }
 
 std::string parse_kernel_release(std::string_view text) {
-  text = trim(text);
+  text = trimmed(text);
   const std::size_t first = text.find('.');
   if (first == std::string_view::npos) return std::string(text);
   std::size_t end = first + 1;
@@ -150,7 +143,7 @@ std::string parse_kernel_release(std::string_view text) {
 Result<StatFields> parse_stat(std::string_view text) {
   // "pid (name) state ppid ... utime stime": the name ends at the last ')'.
   const std::size_t name_end = text.rfind(')');
-  const auto fields = split(name_end == std::string_view::npos ? "" : trim(text.substr(name_end + 1)), ' ');
+  const auto fields = split(name_end == std::string_view::npos ? "" : trimmed(text.substr(name_end + 1)), ' ');
   constexpr std::size_t kUserTicks = 11;  // field 14 of the line; `state` is field 3
   if (fields.size() <= kUserTicks + 1 || fields[0].size() != 1) {
     return bad_input("/proc/PID/stat has 52 fields, but this one is '" + shown_text(text) + "'");
@@ -191,7 +184,7 @@ std::optional<Bytes> parse_memory_limit(std::string_view text) {
 }
 
 std::optional<double> parse_cpu_max(std::string_view text) {
-  const auto parts = split(trim(text), ' ');
+  const auto parts = split(trimmed(text), ' ');
   if (parts.size() != 2) return std::nullopt;
   const auto quota = parse_integer(parts[0]);
   const auto period = parse_integer(parts[1]);
@@ -244,7 +237,7 @@ std::optional<std::int64_t> parse_keyed_integer(std::string_view text, std::stri
 }
 
 std::optional<double> parse_infiniband_rate(std::string_view text) {
-  text = trim(text);
+  text = trimmed(text);
   const std::size_t unit = text.find(' ');
   if (unit == std::string_view::npos || !text.substr(unit + 1).starts_with("Gb/sec")) return std::nullopt;
   double gigabits = 0;

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 
 namespace trimtab::host {
 
-// Fields of a text: they point into the argument.
-[[nodiscard]] std::string_view trim(std::string_view text);
-// Between single separators; an empty text has no parts.
+// Fields of a text, which point into the argument: between single separators; an empty text has no parts.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 // Between runs of blanks; none of them is empty.
 [[nodiscard]] std::vector<std::string_view> words(std::string_view text);

@@ -68,7 +68,7 @@ std::vector<AmdGpu> of_display_driver(const std::string& root) {
   for (const std::string& name : list_system_directory(root, "sys/class/drm")) {
     if (!name.starts_with("card") || name.find('-') != std::string::npos) continue;
     const std::string device = "sys/class/drm/" + name + "/device/";
-    const std::string vendor(trim(system_text(root, device + "vendor")));
+    const std::string vendor(trimmed(system_text(root, device + "vendor")));
     const Bytes memory = system_integer(root, device + "mem_info_vram_total").value_or(0);
     if (vendor == kAmd && memory >= kLeastMemory) gpus.push_back({"", memory});
   }

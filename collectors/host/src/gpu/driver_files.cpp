@@ -25,7 +25,7 @@ bool is_number(const std::string& name) {
 bool runs(const std::string& root) {
   for (const std::string& process : list_system_directory(root, "proc")) {
     if (!is_number(process)) continue;
-    if (trim(system_text(root, "proc/" + process + "/comm")) == "nvidia-cuda-mps") return true;
+    if (trimmed(system_text(root, "proc/" + process + "/comm")) == "nvidia-cuda-mps") return true;
   }
   return false;
 }

@@ -83,7 +83,7 @@ Result<Samples> read_network(const std::string& root) {
   for (const std::string& interface : interfaces) {
     const std::string folder = "sys/class/net/" + interface + "/";
     Link link(root, folder, {{"interface", interface}}, samples);
-    link.add(kNetworkUp, trim(system_text(root, folder + "operstate")) == "up" ? 1.0 : 0.0);
+    link.add(kNetworkUp, trimmed(system_text(root, folder + "operstate")) == "up" ? 1.0 : 0.0);
     const auto megabits = system_integer(root, folder + "speed");  // -1, or an error, where the link is down
     if (megabits && *megabits > 0) link.add(kNetworkSpeed, static_cast<double>(*megabits) * 1e6 / 8);
     link.count(kInterfaceTraffic);

@@ -28,7 +28,7 @@ std::optional<double> speed_in(std::string_view text) {
 }
 
 std::optional<double> lanes_in(std::string_view text) {
-  const auto lanes = parse_integer(trim(text));
+  const auto lanes = parse_integer(trimmed(text));
   return lanes && *lanes > 0 ? std::optional(static_cast<double>(*lanes)) : std::nullopt;
 }
 
