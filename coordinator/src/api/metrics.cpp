@@ -191,37 +191,31 @@ void counter_metrics(Page& page, const Counters& counters) {
 }
 
 void storage_metrics(Page& page, const StorageWatch& storage) {
-  Values out_of_place;
-  Values unwatched;
-  Values written_back;
-  Values set_apart;
-  Values unreadable;
-  Values is_checking;
-  Values checked;
-  for (const StorageWatch::Seen& one : storage.all()) {
-    out_of_place[one.name] = one.health.out_of_place.empty() ? 0 : 1;
-    unwatched[one.name] = one.health.is_log_watched ? 0 : 1;
-    written_back[one.name] = static_cast<double>(one.health.written_back);
-    set_apart[one.name] = static_cast<double>(one.health.set_apart);
-    unreadable[one.name] = static_cast<double>(one.health.unreadable);
-    is_checking[one.name] = one.health.is_checking ? 1 : 0;
-    checked[one.name] = static_cast<double>(one.health.checked_rows);
-  }
-  page.labelled("trimtab_database_out_of_place", "gauge",
-                "1 while a database stores nothing, since its file was removed or replaced.", "database", out_of_place);
-  page.labelled("trimtab_database_log_unwatched", "gauge",
-                "1 while a log that is cut would not be noticed: the file beside it cannot be written.", "database",
-                unwatched);
-  page.labelled("trimtab_database_written_back_total", "counter",
-                "Times that a database was removed while it was open, and written back.", "database", written_back);
-  page.labelled("trimtab_database_set_apart", "gauge",
-                "Rows, and parts of tables, that could not be read when a database was opened.", "database", set_apart);
-  page.labelled("trimtab_database_unreadable_rows_total", "counter",
-                "Rows that were read without their checksum, and left out.", "database", unreadable);
-  page.labelled("trimtab_database_checking", "gauge",
-                "1 while a file that was too large to be checked when it was opened is checked beside the work.",
-                "database", is_checking);
-  page.labelled("trimtab_database_checked_rows_total", "counter", "Rows that this has read.", "database", checked);
+  const auto each = [&](const char* name, const char* type, const char* help, const auto& value) {
+    Values values;
+    for (const StorageWatch::Seen& one : storage.all()) values[one.name] = static_cast<double>(value(one.health));
+    page.labelled(name, type, help, "database", values);
+  };
+  using Health = DatabaseHealth;
+  each("trimtab_database_out_of_place", "gauge",
+       "1 while a database stores nothing, since its file was removed or replaced.",
+       [](const Health& health) { return !health.out_of_place.empty(); });
+  each("trimtab_database_log_unwatched", "gauge",
+       "1 while a log that is cut would not be noticed: the file beside it cannot be written.",
+       [](const Health& health) { return !health.is_log_watched; });
+  each("trimtab_database_written_back_total", "counter",
+       "Times that a database was removed while it was open, and written back.",
+       [](const Health& health) { return health.written_back; });
+  each("trimtab_database_set_apart", "gauge",
+       "Rows, and parts of tables, that could not be read when a database was opened.",
+       [](const Health& health) { return health.set_apart; });
+  each("trimtab_database_unreadable_rows_total", "counter", "Rows that were read without their checksum, and left out.",
+       [](const Health& health) { return health.unreadable; });
+  each("trimtab_database_checking", "gauge",
+       "1 while a file that was too large to be checked when it was opened is checked beside the work.",
+       [](const Health& health) { return health.is_checking; });
+  each("trimtab_database_checked_rows_total", "counter", "Rows that this has read.",
+       [](const Health& health) { return health.checked_rows; });
 }
 
 void budget_metrics(Page& page, const OwnUseWatch& own_use) {
