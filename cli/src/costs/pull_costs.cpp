@@ -115,7 +115,7 @@ Result<int> pull_costs(const CoordinatorClient& client, const std::string& path,
     const Status status = copy(client, copied);
     if (!status.ok()) return wrap("nothing of it was merged into " + path, status.error());
   }
-  TRIMTAB_TRY(const MergeCounts counts, target.merge_counted(name));
+  TRIMTAB_TRY(const MergeCounts counts, target.merge_from(name));
   TRIMTAB_TRY(const std::vector<CostRow> rows, target.rows());
   if (as_json) {
     console.out << json_text(counts_json(counts, rows.size())) << "\n";

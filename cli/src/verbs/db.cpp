@@ -172,7 +172,8 @@ Result<int> merge(const Arguments& arguments, Console& console) {
   std::uint64_t batches = 0;
   for (const std::string& source : arguments.sources) {
     TRIMTAB_TRY(const ReadCosts other, open_costs(source, console.err));
-    TRIMTAB_TRY(const std::uint64_t fresh, target.merge_from(*other));
+    TRIMTAB_TRY(const MergeCounts counts, target.merge_from(*other));
+    const std::uint64_t fresh = counts.batches;
     batches += fresh;
     if (!arguments.json) console.out << source << ": " << fresh << (fresh == 1 ? " new batch\n" : " new batches\n");
   }

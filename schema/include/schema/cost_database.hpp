@@ -140,11 +140,9 @@ class CostDatabase {
   [[nodiscard]] Result<std::optional<Bytes>> used_bytes() const;
 
   // Adds everything of another database; batches that both have count once. Exact, idempotent, any order.
-  // Returns the number of batches that were new. `other` is a path or a server's name, whatever this one is.
-  [[nodiscard]] Result<std::uint64_t> merge_from(const std::string& other);
-  [[nodiscard]] Result<std::uint64_t> merge_from(const CostDatabase& other);
-  [[nodiscard]] Result<MergeCounts> merge_counted(const std::string& other);
-  [[nodiscard]] Result<MergeCounts> merge_counted(const CostDatabase& other);
+  // Returns what was new. `other` is a path or a server's name, whatever this one is.
+  [[nodiscard]] Result<MergeCounts> merge_from(const std::string& other);
+  [[nodiscard]] Result<MergeCounts> merge_from(const CostDatabase& other);
 
   // Stores what somebody contributes (schema/sharing/shared_costs.hpp), in one transaction. Repeating it changes
   // nothing. Refused is a name that is none, a source that does not name the contributor (kBadInput), and what would be

@@ -260,22 +260,12 @@ Result<std::optional<Bytes>> CostDatabase::used_bytes() const {
   return std::optional<Bytes>(as_integer(rows.at(0)[0]));
 }
 
-Result<std::uint64_t> CostDatabase::merge_from(const std::string& other) {
-  TRIMTAB_TRY(const MergeCounts counts, merge_counted(other));
-  return std::uint64_t{counts.batches};
-}
-
-Result<std::uint64_t> CostDatabase::merge_from(const CostDatabase& other) {
-  TRIMTAB_TRY(const MergeCounts counts, merge_counted(other));
-  return std::uint64_t{counts.batches};
-}
-
-Result<MergeCounts> CostDatabase::merge_counted(const std::string& other) {
+Result<MergeCounts> CostDatabase::merge_from(const std::string& other) {
   TRIMTAB_TRY(const CostDatabase theirs, open(other, OpenMode::kReadOnly));
-  return merge_counted(theirs);
+  return merge_from(theirs);
 }
 
-Result<MergeCounts> CostDatabase::merge_counted(const CostDatabase& other) {
+Result<MergeCounts> CostDatabase::merge_from(const CostDatabase& other) {
   Database& theirs = other.implementation_->database;
   Database& ours = implementation_->database;
   MergeCounts counts;

@@ -131,8 +131,8 @@ TEST_CASE("contributed costs merge in any order and any number of times") {
   REQUIRE(other.merge_from(place.name("second")).ok());
   CHECK(other.merge_counted(place.name("first")).value().contributed.older == 2);
   CHECK(contents(one) == contents(other));
-  CHECK(one.merge_from(place.name("first")).value() == 0);
-  CHECK(one.merge_from(place.name("second")).value() == 0);
+  CHECK(one.merge_from(place.name("first")).value().batches == 0);
+  CHECK(one.merge_from(place.name("second")).value().batches == 0);
   CHECK(contents(one) == contents(other));
   const auto summaries = one.contributors().value();
   REQUIRE(summaries.size() == 2);
@@ -181,7 +181,7 @@ TEST_CASE("a copy in parts holds what the database holds, and merges like it") {
   CHECK(contents(to) == contents(from));
   CHECK(to.contributors().value().front().last_ns == 5);
   // The whole database has nothing that the copy lacks.
-  CHECK(to.merge_from(place.name("from")).value() == 0);
+  CHECK(to.merge_from(place.name("from")).value().batches == 0);
   CHECK(from.parts_after("x", most).error().kind == ErrorKind::kBadInput);
 }
 

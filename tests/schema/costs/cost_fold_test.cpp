@@ -170,8 +170,8 @@ TEST_CASE("databases of which one was folded at other numbers merge to the same"
     if (number % 7 == 0) fold_all(ours);
     if (number == 20) fold_all(theirs);
   }
-  CHECK(ours.merge_from(place.name("b")).value() == 20);
-  CHECK(theirs.merge_from(place.name("a")).value() == 0);
+  CHECK(ours.merge_from(place.name("b")).value().batches == 20);
+  CHECK(theirs.merge_from(place.name("a")).value().batches == 0);
   CHECK(contents(ours) == expected_contents(batches));
   CHECK(contents(theirs) == expected_contents(batches));
 }

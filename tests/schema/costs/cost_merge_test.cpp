@@ -76,7 +76,7 @@ TEST_CASE("merging in any order, any number of times, gives the same bits everyw
     const std::vector<std::string> expected = expected_contents(batches);
     for (CostDatabase& database : databases) {
       REQUIRE(contents(database) == expected);
-      for (const std::string& path : paths) REQUIRE(database.merge_from(path).value() == 0);
+      for (const std::string& path : paths) REQUIRE(database.merge_from(path).value().batches == 0);
       REQUIRE(contents(database) == expected);
     }
     // Batches that arrive late are known, too.
@@ -95,10 +95,10 @@ TEST_CASE("merging counts the batches that were new") {
     store(theirs, batch);
     if (number <= 10 || number == 90) store(ours, batch);
   }
-  CHECK(ours.merge_from(place.name("b")).value() == 89);
-  CHECK(ours.merge_from(place.name("b")).value() == 0);
-  CHECK(ours.merge_from(place.name("a")).value() == 0);
-  CHECK(theirs.merge_from(place.name("a")).value() == 0);
+  CHECK(ours.merge_from(place.name("b")).value().batches == 89);
+  CHECK(ours.merge_from(place.name("b")).value().batches == 0);
+  CHECK(ours.merge_from(place.name("a")).value().batches == 0);
+  CHECK(theirs.merge_from(place.name("a")).value().batches == 0);
   CHECK(contents(ours) == contents(theirs));
 }
 
@@ -112,9 +112,9 @@ TEST_CASE("a shorter folded part does not replace a longer one") {
     if (number <= 64) store(shorter, batch);
   }
   const std::vector<std::string> expected = contents(longer);
-  CHECK(longer.merge_from(place.name("short")).value() == 0);
+  CHECK(longer.merge_from(place.name("short")).value().batches == 0);
   CHECK(contents(longer) == expected);
-  CHECK(shorter.merge_from(place.name("long")).value() == 64);
+  CHECK(shorter.merge_from(place.name("long")).value().batches == 64);
   CHECK(contents(shorter) == expected);
 }
 
