@@ -38,6 +38,20 @@ std::vector<LayerProfile> random_layers(Random& random, std::int32_t count, bool
   return layers;
 }
 
+bool can_be(const LayerProfile& layer) {
+  for (const std::int64_t amount :
+       {layer.optimizer_step, layer.forward_no_grad, layer.forward_with_grad, layer.backward, layer.prefetch_hidden,
+        layer.offload_hidden, layer.prefetch_parameters, layer.gather_parameters, layer.scatter_gradients,
+        layer.offload_gradients, layer.input, layer.partitioned_parameters, layer.gathered_parameters,
+        layer.partitioned_gradients, layer.gathered_gradients, layer.host_bytes}) {
+    if (amount < 0) return false;
+  }
+  for (const MemoryChange& change : {layer.no_grad, layer.with_grad, layer.backward_change}) {
+    if (change.peak < std::max<Bytes>(change.delta, 0)) return false;
+  }
+  return layer.no_grad.delta == 0 && layer.with_grad.delta + layer.backward_change.delta + layer.input == 0;
+}
+
 Bytes random_limit(Random& random, std::span<const LayerProfile> layers, Fabric fabric) {
   SegmentSimulator simulator(layers, fabric);
   const Bytes low = simulator.step(Switching(layers.size(), kAllOn)).peak;

@@ -12,6 +12,9 @@ namespace trimtab::tuner::h3t::test {
 // Equal layers where `equal`; else each for itself.
 [[nodiscard]] std::vector<LayerProfile> random_layers(Random& random, std::int32_t count, bool equal);
 
+// Whether a layer can be (solvers/h3t/layer_profile.hpp): the solvers require that.
+[[nodiscard]] bool can_be(const LayerProfile& layer);
+
 // Between the lowest peak of all-on, less a little, and the peak of nothing on.
 [[nodiscard]] Bytes random_limit(Random& random, std::span<const LayerProfile> layers, Fabric fabric);
 

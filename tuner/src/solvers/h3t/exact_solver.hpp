@@ -39,7 +39,7 @@ struct ExactAnswer {
   }
 };
 
-// `seen` is called with every better answer and bound. REQUIRES: check_layers(problem.layers).
+// `seen` is called with every better answer and bound. REQUIRES: layers that can be.
 [[nodiscard]] ExactAnswer solve_exactly(const Problem& problem, const ExactOptions& options = {},
                                         const std::function<void(const ExactPass&)>& seen = {});
 

@@ -21,6 +21,9 @@ struct MemoryChange {
   bool operator==(const MemoryChange&) const = default;
 };
 
+// A layer that can be has no negative number, no peak below its own delta, and keeps and frees over a step what it
+// takes: forward_no_grad leaves nothing, forward_with_grad and backward together free the input. The levels that the
+// solvers compute in front of a backward pass need that.
 struct LayerProfile {
   Ticks optimizer_step = 0;     // on the host
   Ticks forward_no_grad = 0;    // keeps nothing
@@ -43,11 +46,6 @@ struct LayerProfile {
 
   bool operator==(const LayerProfile&) const = default;
 };
-
-// Fails where a number is negative, a peak is below its own delta, or a layer keeps or frees more over a step than it
-// takes (forward_no_grad must leave nothing, forward_with_grad and backward together free the input): the levels that
-// the solvers compute in front of a backward pass need that. Names the layer and the field.
-[[nodiscard]] Status check_layers(std::span<const LayerProfile> layers);
 
 // H3T's seven switches of a layer, and their valid combinations. Plain values.
 struct LayerSwitches {

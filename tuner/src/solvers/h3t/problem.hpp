@@ -12,7 +12,7 @@ inline constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max() / 4;
 
 // Switches for these layers so that a step is fast and fits. The paper's step has one microbatch; a pipeline's stage
 // has several, each of them both passes, and as many as are in flight hold what their forward pass keeps. REQUIRES:
-// check_layers(), counts of 1 or more, allowed.valid(), allowed.segment_sync.
+// layers that can be, counts of 1 or more, allowed.valid(), allowed.segment_sync.
 struct Problem {
   std::span<const LayerProfile> layers;
   Fabric fabric = Fabric::kNvlink;

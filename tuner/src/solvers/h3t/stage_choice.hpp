@@ -27,7 +27,7 @@ class StageSwitches {
   explicit StageSwitches(double gap = 0.01) : gap_(gap) {}
   void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
 
-  // Valid until the next call. REQUIRES: check_layers(problem.layers), counts of 1 or more.
+  // Valid until the next call. REQUIRES: layers that can be, counts of 1 or more.
   [[nodiscard]] const StageChoice& choose(const Problem& problem);
   // What all choices so far have cost, as evaluations of stages: one for each path over a stage's layers that was
   // looked for, and for as many labels of the exact solver as a path has layers; and for a layer between neighbours
