@@ -60,14 +60,6 @@ void KeptSteps::add(const CardStep& step) {
   make_room();
 }
 
-void KeptSteps::forget() {
-  kept_.clear();
-  told_ = 0;
-  preparations_ = 0;
-  halvings_ = 0;
-  trained_s_ = 0;
-}
-
 bool KeptSteps::is_chosen(std::int64_t step) const {
   const std::uint64_t bits = (std::uint64_t{1} << halvings_) - 1;
   return (mixed(static_cast<std::uint64_t>(step)) & bits) == 0;

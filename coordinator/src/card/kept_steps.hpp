@@ -40,7 +40,6 @@ class KeptSteps {
 
   // A number that is not above the last one: the job has gone back, and the later steps are forgotten.
   void add(const CardStep& step);
-  void forget();
 
   // By number.
   [[nodiscard]] const std::deque<KeptStep>& all() const { return kept_; }

@@ -21,7 +21,6 @@ enum class JobMode : std::uint8_t { kObserve, kRecommend, kApprove, kAuto };
 enum class Delivery : std::uint8_t { kLive, kRestart };
 
 [[nodiscard]] std::string_view to_string(JobMode mode);
-[[nodiscard]] std::string_view to_string(Delivery delivery);
 
 struct Knobs {
   bool pipeline = true;

@@ -19,10 +19,6 @@ std::string_view to_string(JobMode mode) {
   return kJobModes[static_cast<std::size_t>(mode)];
 }
 
-std::string_view to_string(Delivery delivery) {
-  return kDeliveries[static_cast<std::size_t>(delivery)];
-}
-
 bool is_job_name(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos &&

@@ -81,10 +81,9 @@ TEST_CASE("keys that differ between two jobs are named, and none between equal o
         std::vector<std::string>{"commands.train", "environment.B", "model_json", "steps", "trials.minimum_gain"});
 }
 
-TEST_CASE("modes and deliveries have the names of the documents") {
+TEST_CASE("modes have the names of the documents") {
   CHECK(to_string(JobMode::kObserve) == "observe");
   CHECK(to_string(JobMode::kApprove) == "approve");
-  CHECK(to_string(Delivery::kLive) == "live");
 }
 
 TEST_CASE("a job's name is safe as a file name") {

@@ -76,7 +76,8 @@ TEST_CASE("galvatron: the whole search beside every plan of small models", "[gal
         LayerwiseSearch search(formulas, space, nullptr, [] { return false; });
         const std::optional<LayeredPlan> found = search.run();
         const double expected = least_ms(formulas, space, stages);
-        INFO("case " << i << ", " << to_string(variant) << ", limit " << limit << ", " << stages << " stages");
+        INFO("case " << i << ", "
+                     << "variant " << static_cast<int>(variant) << ", limit " << limit << ", " << stages << " stages");
         REQUIRE(found.has_value() == (expected < kInfinite));
         CHECK(search.lower_bound_ms() <= expected * (1 + 1e-9));
         if (!found) continue;

@@ -19,11 +19,6 @@ double whole_mib(double mib) {
 
 }  // namespace
 
-std::string_view to_string(Variant variant) {
-  constexpr std::string_view kNames[] = {"v1", "v2", "paper"};
-  return kNames[static_cast<std::size_t>(variant)];
-}
-
 double beside(double computing, double communicating, double slowdown) {
   return std::max(computing, communicating) + (slowdown - 1) * std::min(computing, communicating);
 }

@@ -24,8 +24,6 @@ namespace trimtab::tuner::galvatron {
 
 enum class Variant : std::uint8_t { kV1, kV2, kPaper };
 
-[[nodiscard]] std::string_view to_string(Variant variant);
-
 // A step and the stage in it that a layer belongs to.
 struct Situation {
   std::int32_t batch = 1;

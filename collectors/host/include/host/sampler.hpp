@@ -14,7 +14,6 @@
 namespace trimtab::host {
 
 enum class SourceState { kWaiting, kGood, kFailed, kStalled };
-[[nodiscard]] std::string_view to_string(SourceState state);
 
 struct SourceReport {
   std::string source;

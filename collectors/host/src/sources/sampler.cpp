@@ -24,11 +24,6 @@ double seconds(Nanoseconds time) {
 
 }  // namespace
 
-std::string_view to_string(SourceState state) {
-  constexpr std::array<std::string_view, 4> kNames{"waiting", "good", "failed", "stalled"};
-  return kNames[static_cast<std::size_t>(state)];
-}
-
 // One source with its thread, which shares the lane: a thread that hangs keeps what it uses. The clock is asked only
 // while `stop_` is not set, which the sampler waits for under the lock.
 class Sampler::Lane final : public std::enable_shared_from_this<Sampler::Lane> {
