@@ -125,11 +125,11 @@ TEST_CASE("contributed costs merge in any order and any number of times") {
   CostDatabase one = open_costs(place.name("one"));
   CostDatabase other = open_costs(place.name("other"));
   REQUIRE(one.merge_from(place.name("first")).ok());
-  const MergeCounts counts = one.merge_counted(place.name("second")).value();
+  const MergeCounts counts = one.merge_from(place.name("second")).value();
   CHECK(counts.contributed.added == 3);
   CHECK(counts.contributed.renewed == 2);
   REQUIRE(other.merge_from(place.name("second")).ok());
-  CHECK(other.merge_counted(place.name("first")).value().contributed.older == 2);
+  CHECK(other.merge_from(place.name("first")).value().contributed.older == 2);
   CHECK(contents(one) == contents(other));
   CHECK(one.merge_from(place.name("first")).value().batches == 0);
   CHECK(one.merge_from(place.name("second")).value().batches == 0);
