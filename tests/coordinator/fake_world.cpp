@@ -302,7 +302,7 @@ void FakeWorld::search(const SearchPlans& wanted) {
     return Predicted{one.predicted_ms, one.predicted_ms, one.predicted_ms * 0.9, one.predicted_ms * 1.1, true};
   };
   const auto candidate = [&](const FakePlan& one) {
-    return PricedPlan{{one.name, one.name}, one.layout.empty() ? one.name : one.layout, predict(one), "{}"};
+    return PricedPlan{{one.name, one.name}, one.layout.empty() ? one.name : one.layout, predict(one)};
   };
   const FakePlan& incumbent = task.incumbent.empty() ? plans_.front() : plan(task.incumbent.json);
   reply.initial = candidate(plans_.front());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "schema/cluster.hpp"
 #include "schema/model.hpp"
@@ -60,9 +59,11 @@ SearchReply reply_to(const SearchTask& task) {
 
 // The most that a device of the plan is predicted to need.
 Bytes memory_of(const PricedPlan& candidate) {
+  static const tuner::NativeCostModel cost_model(small_world().table());
   Bytes most = 0;
-  const auto prediction = nlohmann::json::parse(candidate.prediction_json);
-  for (const auto& stage : prediction.at("stages")) most = std::max(most, stage.at("memory_bytes").get<Bytes>());
+  for (const StagePrediction& stage : cost_model.evaluate(*candidate.plan.said()).stages) {
+    most = std::max(most, stage.memory_bytes);
+  }
   return most;
 }
 
@@ -290,7 +291,7 @@ TEST_CASE("measured plans come back with their layout and the calibrated predict
 
 TEST_CASE("a near copy has the same layout and a prediction within the noise") {
   const auto candidate = [](const char* layout, double ms) {
-    return PricedPlan{{"plan", "hash"}, layout, {ms, ms, ms * 0.9, ms * 1.1, true}, "{}"};
+    return PricedPlan{{"plan", "hash"}, layout, {ms, ms, ms * 0.9, ms * 1.1, true}};
   };
   const std::vector<KnownPlan> known = {{"trial 1", "a", 100, 0.002}, {"trial 2", "a", 120, 0.04}};
   REQUIRE(near_copy_of(candidate("a", 100.9), known) != nullptr);

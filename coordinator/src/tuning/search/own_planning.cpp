@@ -50,7 +50,7 @@ Result<std::vector<PricedPlan>> own_plans(const SearchTask& task, const Plan& in
   for (OwnCandidate& one : own_candidates(task.own_knobs, task.own_written, incumbent.own, measured)) {
     plan.own = std::move(one.settings);
     PricedPlan priced{PlanText(plan, words_with_own(words, plan.own)), semantic_hash(layout_of(plan)),
-                      expected({one.log_gain, one.gain_sigma}, incumbent_ms), ""};
+                      expected({one.log_gain, one.gain_sigma}, incumbent_ms)};
     priced.log_gain = one.log_gain;
     priced.gain_sigma = one.gain_sigma;
     if (std::ranges::find(task.excluded, priced.plan.hash) == task.excluded.end()) plans.push_back(std::move(priced));
@@ -61,7 +61,7 @@ Result<std::vector<PricedPlan>> own_plans(const SearchTask& task, const Plan& in
 // Of no time: nothing prices it.
 PricedPlan unpriced(const Plan& plan) {
   const std::string words = plan.own.empty() ? "as launched" : own_words(plan.own);
-  return {PlanText(plan, words), semantic_hash(layout_of(plan)), {}, ""};
+  return {PlanText(plan, words), semantic_hash(layout_of(plan)), {}};
 }
 
 Result<Plan> launched_plan(const SearchTask& task, const PlanText& text) {

@@ -157,7 +157,7 @@ PricedPlan candidate(const Plan& plan, const std::string& words, const tuner::Co
                      const tuner::CostModel& calibrated) {
   const Prediction prediction = calibrated.evaluate(plan);
   PricedPlan priced{PlanText(plan, words), semantic_hash(layout_of(plan)), predicted(raw.evaluate(plan), prediction),
-                    to_json(prediction), terms_of(prediction)};
+                    terms_of(prediction)};
   priced.shape = to_json(shape_of(plan));
   return priced;
 }

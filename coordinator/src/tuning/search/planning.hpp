@@ -94,7 +94,6 @@ struct PricedPlan {
   PlanText plan;
   std::string layout;  // hash of the plan without its recompute ranges
   Predicted predicted;
-  std::string prediction_json;
   std::vector<StepTerms> terms = {};  // as predicted, by stage
   // The logarithm of incumbent over candidate as predicted, and how far that may be off: errors that both share cancel.
   // Less than 0 = unknown.
