@@ -31,7 +31,6 @@ struct DeviceFacts {
 // At one moment. Zeros where the driver does not say.
 struct ClockReading {
   std::uint32_t sm_mhz = 0;
-  std::uint32_t memory_mhz = 0;
   std::uint32_t power_milliwatts = 0;
   std::uint64_t throttle_reasons = 0;  // NVML's bits
 };

@@ -77,7 +77,6 @@ Result<ProcessFacts> read_process_facts(const std::string& root, pid_t pid) {
   facts.zombie = stat.state == 'Z' || stat.state == 'X';
   facts.cpu_time = ticks_to_time(stat.user_ticks + stat.system_ticks);
   facts.resident_bytes = parse_kilobytes_line(status, "VmRSS").value_or(0);
-  facts.peak_resident_bytes = parse_kilobytes_line(status, "VmHWM").value_or(0);
   facts.threads = parse_integer(parse_line(status, "Threads")).value_or(0);
   return facts;
 }

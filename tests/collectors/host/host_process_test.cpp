@@ -20,7 +20,6 @@ TEST_CASE("a process's memory, time and threads are read, whatever its name hold
   const auto facts = read_process_facts(kRoot, 123);
   REQUIRE(facts.ok());
   CHECK(facts->resident_bytes == 204800 * 1024);
-  CHECK(facts->peak_resident_bytes == 512000 * 1024);
   CHECK(facts->cpu_time == std::chrono::seconds(1500) / sysconf(_SC_CLK_TCK));
   CHECK(facts->threads == 14);
   CHECK_FALSE(facts->zombie);
@@ -44,7 +43,6 @@ TEST_CASE("this process has memory and threads") {
   const auto facts = read_process_facts("/", getpid());
   REQUIRE(facts.ok());
   CHECK(facts->resident_bytes > 0);
-  CHECK(facts->peak_resident_bytes >= facts->resident_bytes / 2);
   CHECK(facts->threads >= 1);
 }
 

@@ -174,7 +174,6 @@ Status CudaWorkload::launch_step(const Step& step, cudaStream_t stream) {
 
 constexpr int kNvmlSuccess = 0;
 constexpr unsigned kSmClock = 1;
-constexpr unsigned kMemoryClock = 2;
 
 template <typename Value, typename Function, typename... Arguments>
 Value read(Function* function, Arguments... arguments) {
@@ -205,7 +204,6 @@ std::optional<Nvml> Nvml::open(const std::string& pci_bus_id) {
 ClockReading Nvml::clocks() const {
   ClockReading reading;
   reading.sm_mhz = read<unsigned>(clock_, device_, kSmClock);
-  reading.memory_mhz = read<unsigned>(clock_, device_, kMemoryClock);
   reading.power_milliwatts = read<unsigned>(power_, device_);
   reading.throttle_reasons = read<unsigned long long>(throttle_, device_);
   return reading;

@@ -18,8 +18,7 @@ namespace trimtab::host {
 
 struct ProcessFacts {
   Bytes resident_bytes = 0;
-  Bytes peak_resident_bytes = 0;  // VmHWM
-  Nanoseconds cpu_time{0};        // user and system, of all threads that were ever there; 10 ms steps
+  Nanoseconds cpu_time{0};  // user and system, of all threads that were ever there; 10 ms steps
   std::int64_t threads = 0;
   bool zombie = false;  // has ended, not yet waited for; the memory is 0
 };
