@@ -137,7 +137,7 @@ bool usable(const Plan& plan, const Setting& setting, const SearchTask& task) {
 PricedPlan candidate(const Plan& plan, double ms) {
   PlanText text(plan);
   std::string hash = text.hash;
-  return {std::move(text), std::move(hash), {ms, ms, ms, ms, true}, "{}"};
+  return {std::move(text), std::move(hash), {ms, ms, ms, ms, true}};
 }
 
 SearchReply reply_of(const Setting& setting, const SearchTask& task, const std::vector<Plan>& plans,
