@@ -45,12 +45,17 @@ endif()
 if(TRIMTAB_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
+elseif(TRIMTAB_SANITIZE STREQUAL "quick")
+  # Compiles in 40 % of the time. Left out is what AddressSanitizer sees itself where it does harm, and what clang looks for in parsers.
+  add_compile_options(-Og -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-omit-frame-pointer
+                      -fno-sanitize-recover=undefined -Wno-maybe-uninitialized)
+  add_link_options(-fsanitize=address,undefined)
 elseif(TRIMTAB_SANITIZE STREQUAL "thread")
   # gcc's TSan does not model atomic_thread_fence, which Asio uses.
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
   add_link_options(-fsanitize=thread)
 elseif(NOT TRIMTAB_SANITIZE STREQUAL "")
-  message(FATAL_ERROR "TRIMTAB_SANITIZE must be empty, address or thread, but it is '${TRIMTAB_SANITIZE}'")
+  message(FATAL_ERROR "TRIMTAB_SANITIZE must be empty, address, quick or thread, but it is '${TRIMTAB_SANITIZE}'")
 endif()
 
 if(TRIMTAB_FUZZ)
