@@ -137,25 +137,24 @@ class Follower {
   Status poll() {
     // The state first: events that end the job are then surely among those asked for next.
     TRIMTAB_TRY(followed_.last, client_.read<api::Job>(job_target(name_)));
-    TRIMTAB_TRY(const std::string events, client_.get(job_target(name_, "/events?after=" + std::to_string(sequence_))));
+    const std::string after = "/events?after=" + std::to_string(sequence_);
+    TRIMTAB_TRY(const auto events, client_.read<api::Events>(job_target(name_, after)));
     if (shows_rank_0_) show_rank_0(followed_.last.rank_0_log.value_or(""), !followed_.last.active);
-    // Trials before events: what follows a trial's end is an event.
-    TRIMTAB_TRY_STATUS(print_trials());
-    TRIMTAB_TRY_STATUS(print_events(events));
+    // Trials before events: what follows a trial's end is an event, and so is its end.
+    if (!events.events.empty()) TRIMTAB_TRY_STATUS(print_trials());
+    print_events(events);
     const std::string& waits = followed_.last.waits_for;
     if (std::exchange(waited_for_, waits) != waits && !waits.empty()) output_.line("waits: " + printable(waits));
     output_.refresh(progress_line(followed_.last, terminal_width()));
     return {};
   }
 
-  Status print_events(const std::string& body) {
-    TRIMTAB_TRY(const api::Events events, read_reply<api::Events>(body));
+  void print_events(const api::Events& events) {
     for (const api::Event& event : events.events) {
       sequence_ = std::max(sequence_, event.sequence);
       // Trials are printed below, with their plans.
       if (event.kind != "trial") output_.line(event.kind + ": " + event_text(event));
     }
-    return {};
   }
 
   void show_lines(const std::vector<std::string>& lines) {

@@ -4,42 +4,29 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "base/units.hpp"
-#include "trust/socket_table.hpp"
 #include "trust/users.hpp"
 
 namespace trimtab::net {
 
 namespace {
 
+using boost::asio::ip::tcp;
 using boost::system::error_code;
 using Done = std::function<void(const std::string& objection)>;
 
 constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::milliseconds(100);
-constexpr std::array kTables{"/proc/net/tcp", "/proc/net/tcp6"};
 
-SocketEnd end_of(const boost::asio::ip::tcp::endpoint& endpoint) {
-  using boost::asio::ip::make_address_v6;
-  const auto address = endpoint.address();
-  const auto six = address.is_v4() ? make_address_v6(boost::asio::ip::v4_mapped, address.to_v4()) : address.to_v6();
-  SocketEnd end{{}, endpoint.port()};
-  std::ranges::copy(six.to_bytes(), end.address.begin());
-  return end;
-}
-
-bool is_loopback(const SocketEnd& end) {
-  using boost::asio::ip::address_v6;
-  const address_v6 six(end.address);
-  if (!six.is_v4_mapped()) return six.is_loopback();
-  return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, six).is_loopback();
+// IPv4 as itself, where it is mapped.
+tcp::endpoint plain(const tcp::endpoint& end) {
+  using boost::asio::ip::make_address_v4;
+  const auto address = end.address();
+  if (address.is_v4() || !address.to_v6().is_v4_mapped()) return end;
+  return {make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()), end.port()};
 }
 
 // The other side has said something, or closed.
@@ -54,23 +41,23 @@ std::string and_name_it(const ListenerRule& rule, const std::string& user) {
 
 class ListenerJudge final : public std::enable_shared_from_this<ListenerJudge> {
  public:
-  ListenerJudge(Stream& stream, ListenerRule rule, Nanoseconds patience, Done done, ReadSocketTable read)
+  ListenerJudge(Stream& stream, ListenerRule rule, Nanoseconds patience, Done done, SocketHolder holder)
       : stream_(stream),
         rule_(std::move(rule)),
         patience_(patience),
         end_(std::chrono::steady_clock::now() + patience),
         done_(std::move(done)),
-        read_(std::move(read)),
+        holder_(std::move(holder)),
         timer_(stream.get_executor()) {}
 
   void look() {
     error_code closed;
-    const SocketEnd here = end_of(stream_.socket().local_endpoint(closed));
-    const SocketEnd there = end_of(stream_.socket().remote_endpoint(closed));
+    const auto here = plain(stream_.socket().local_endpoint(closed));
+    const auto there = plain(stream_.socket().remote_endpoint(closed));
     if (closed) return say("closed by the other side");
-    if (!is_loopback(there)) return say("");
+    if (!there.address().is_loopback()) return say("");
     const bool accepted = is_past_accepting(stream_.socket().native_handle());
-    const auto user = user_of_socket(there, here);
+    const auto user = holder_(there, here);
     if (!user.ok()) return say(rule_.must_be_seen ? user.error().message + and_name_none() : "");
     if (*user) return say(objection_to_listener(**user, ::geteuid(), own_user_namespace(), rule_));
     if (accepted) return say("it closed the connection before it could be seen whose it is");
@@ -88,16 +75,9 @@ class ListenerJudge final : public std::enable_shared_from_this<ListenerJudge> {
     });
   }
 
-  [[nodiscard]] Result<std::optional<uid_t>> user_of_socket(const SocketEnd& local, const SocketEnd& remote) const {
-    for (const char* path : kTables) {
-      TRIMTAB_TRY(const std::string table, read_(path));
-      if (const auto user = socket_user(table, local, remote)) return user;
-    }
-    return std::optional<uid_t>();
-  }
-
   [[nodiscard]] static std::string and_name_none() {
-    return ", so it cannot be seen whose the listener is. Nothing was sent to it. Mount /proc whole, or use TLS";
+    return ", so it cannot be seen whose the listener is. Nothing was sent to it. Allow AF_NETLINK or mount "
+           "/proc whole, or use TLS";
   }
 
   Stream& stream_;  // lives as long as done_ does
@@ -105,7 +85,7 @@ class ListenerJudge final : public std::enable_shared_from_this<ListenerJudge> {
   Nanoseconds patience_;
   std::chrono::steady_clock::time_point end_;
   Done done_;
-  ReadSocketTable read_;
+  SocketHolder holder_;
   boost::asio::steady_timer timer_;
   Nanoseconds pause_ = kFirstPause;
 };
@@ -117,15 +97,6 @@ std::string with_id(uid_t user) {
 }
 
 }  // namespace
-
-Result<std::string> read_socket_table(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  // A kernel without IPv6 has the first table alone.
-  if (!stream && errno == ENOENT && path == kTables[1]) return std::string();
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (stream.is_open() && !stream.bad()) return text;
-  return unavailable("couldn't read " + path + ": " + std::strerror(errno));
-}
 
 std::string objection_to_listener(uid_t user, uid_t own, const UserNamespace& users, const ListenerRule& rule) {
   if (!users.knows(user)) {
@@ -141,8 +112,8 @@ std::string objection_to_listener(uid_t user, uid_t own, const UserNamespace& us
          (named ? "" : " (unknown here)") + and_name_it(rule, name_of_user(user));
 }
 
-void judge_listener(Stream& stream, ListenerRule rule, Nanoseconds patience, Done done, ReadSocketTable read) {
-  std::make_shared<ListenerJudge>(stream, std::move(rule), patience, std::move(done), std::move(read))->look();
+void judge_listener(Stream& stream, ListenerRule rule, Nanoseconds patience, Done done, SocketHolder holder) {
+  std::make_shared<ListenerJudge>(stream, std::move(rule), patience, std::move(done), std::move(holder))->look();
 }
 
 }  // namespace trimtab::net

@@ -10,18 +10,15 @@
 #include "local/socket_file.hpp"
 #include "net/listener_rule.hpp"
 #include "stream.hpp"
+#include "trust/socket_user.hpp"
 
 namespace trimtab::net {
-
-// The text of a table of sockets under /proc/net. Nothing where this kernel has none of that name.
-using ReadSocketTable = std::function<Result<std::string>(const std::string& path)>;
-[[nodiscard]] Result<std::string> read_socket_table(const std::string& path);
 
 // Calls `done` once with what speaks against sending anything, or "". A user holds the socket at the other end once the
 // listener has accepted: until then it is looked at again, up to `patience`. Beyond loopback nothing is looked at.
 // `done` keeps the stream alive. It is dropped where the stream is closed before. REQUIRES: connected, without TLS.
 void judge_listener(Stream& stream, ListenerRule rule, Nanoseconds patience,
-                    std::function<void(const std::string& objection)> done, ReadSocketTable read = read_socket_table);
+                    std::function<void(const std::string& objection)> done, SocketHolder holder = socket_holder);
 
 // What speaks against a listener of that user, or "". `own`: as whom this process runs, which can tell `users` apart.
 [[nodiscard]] std::string objection_to_listener(uid_t user, uid_t own, const UserNamespace& users,
