@@ -79,6 +79,7 @@ class AcesoEvaluator final : public Evaluator, public StagePricers {
                       static_cast<std::int32_t>(candidate.stages.size() - stage)};
     return detailed(candidate.microbatch, candidate.stages[stage], where);
   }
+  [[nodiscard]] bool prices_stages_apart() const override { return true; }
   Plan plan(const Candidate& candidate) override {
     std::vector<std::vector<Range>> recompute;
     for (std::size_t s = 0; s < candidate.stages.size(); ++s) {

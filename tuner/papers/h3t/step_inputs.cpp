@@ -66,9 +66,10 @@ class Inputs {
   }
 
   double used_host_optimizer(std::int32_t group) {
-    const HostOptimizer of = host_optimizer(tables_, group);
-    note(of.value.quality, of.key, of.benchmark);
-    return of.value.mean;
+    const Value value = host_optimizer(tables_, group);
+    const CostKey key = host_optimizer_key(tables_, group);
+    note(value.quality, key, "optimizer " + key.subject + " with placement host");
+    return value.mean;
   }
 
   void add_communication(LayerProfile& of) {

@@ -62,6 +62,13 @@ struct LookupKeyHash {
   }
 };
 
+inline void append(const Split& split, LookupKey& key) {
+  for (const std::int32_t value :
+       {split.dp, split.tp, static_cast<std::int32_t>(split.sharded), split.sharded_degree}) {
+    key.push_back(value);
+  }
+}
+
 // How many, and then each.
 inline void append(const std::vector<Range>& ranges, LookupKey& key) {
   key.push_back(static_cast<std::int32_t>(ranges.size()));
@@ -101,6 +108,8 @@ class Evaluator {
   virtual Score price(const Candidate& candidate) = 0;
   // A stage of the candidate, as price() takes it. Valid until the next call of a method that is not const.
   virtual const StagePrice& stage(const Candidate& candidate, std::size_t stage) = 0;
+  // Whether that depends on no other stage but by their number, who has which devices, and the split that follows it.
+  [[nodiscard]] virtual bool prices_stages_apart() const { return false; }
   // Recompute ranges spelled out.
   virtual Plan plan(const Candidate& candidate) = 0;
   // Why the candidate does not fit: which stage, by how much, and what would make it fit. Empty where it fits.

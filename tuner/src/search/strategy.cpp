@@ -85,6 +85,12 @@ bool Shortlist::has_place(const Entry& added) {
 }
 
 bool Shortlist::add(const Score& score, Plan plan) {
+  // A search comes to its best plans again and again, and what a plan means takes long to write.
+  auto alike = std::lower_bound(entries_.begin(), entries_.end(), score.ms,
+                                [](const Entry& entry, double ms) { return entry.ms < ms; });
+  for (; alike != entries_.end() && alike->ms == score.ms; ++alike) {
+    if (alike->plan == plan) return true;
+  }
   Entry added{score.ms, semantic_hash(plan), std::move(plan), {}, {}};
   if (distinct_ > 0) added.layout = layout_of(added.plan);
   if (of_a_shape_ > 0) added.shape = shape_of(added.plan);

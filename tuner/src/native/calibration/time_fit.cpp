@@ -75,6 +75,15 @@ double spread(const TimeSlopes& slope, const TimeCovariance& covariance) {
   return shared(slope, covariance, slope);
 }
 
+// The same of a covariance that is 0 but for these parameters.
+double spread(const TimeSlopes& slope, const TimeCovariance& covariance, const std::vector<std::size_t>& of) {
+  double sum = 0;
+  for (const std::size_t i : of) {
+    for (const std::size_t j : of) sum += slope[i] * covariance[i][j] * slope[j];
+  }
+  return sum;
+}
+
 // A step time has the residual. What a stage waited for has all of its noise, and counts for the less the farther it is
 // off what it may be (Cauchy's weights): something else is wrong there than a factor.
 double variance_of(const TimeRow& row, double modelled, double residual) {
@@ -125,7 +134,7 @@ TimeFitter::TimeFitter(const TimePrior& prior, const Applied& applied)
     : prior_(prior), applied_(applied), own_(prior.covariance) {
   Applied classes;
   for (std::size_t i = 0; i < kTimeParameters; ++i) {
-    if (applied[i]) of_.push_back(i);
+    (applied[i] ? of_ : others_).push_back(i);
     classes[i] = apart(i);
   }
   unlearnt_ = prior.covariance;
@@ -213,9 +222,9 @@ double TimeFitter::residual_of(std::span<const TimeRow> rows, std::optional<std:
     const double modelled = row.model(at);
     TimeSlopes slope = row.slope(at);
     const double left = row.measured - modelled;
-    const double by_learnt = spread(slope, fit.covariance);
+    const double by_learnt = spread(slope, fit.covariance, of_);
     for (const std::size_t i : of_) slope[kCommunication] -= apart(i) ? slope[i] : 0;
-    const double explained = row.noise * row.noise + spread(slope, unlearnt_);
+    const double explained = row.noise * row.noise + spread(slope, unlearnt_, others_);
     sum += std::max(0.0, left * left - explained) / (row.measured * row.measured);
     decided += by_learnt / variance_of(row, modelled, fit.residual);
     ++steps;

@@ -61,9 +61,10 @@ class TimeFitter {
   const TimePrior& prior_;
   Applied applied_;
   std::vector<std::size_t> of_;  // applied parameters
-  TimeCovariance own_{};         // the prior's, of classes as they are learnt
-  TimeCovariance precision_{};   // of applied parameters, in their order
-  TimeCovariance unlearnt_{};    // what the prior says of the others
+  std::vector<std::size_t> others_;
+  TimeCovariance own_{};        // the prior's, of classes as they are learnt
+  TimeCovariance precision_{};  // of applied parameters, in their order
+  TimeCovariance unlearnt_{};   // what the prior says of the others
 };
 
 // Adds `times` the factor on all communication to these classes' own: a sum in place of a part, or the part again.

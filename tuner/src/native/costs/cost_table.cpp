@@ -445,12 +445,12 @@ Result<CostTable> CostTable::build(const Model& model, const Cluster& cluster, c
   auto tables = std::make_shared<Tables>();
   tables->model = model;
   tables->cluster = cluster;
-  tables->links = LinkCosts(cluster, costs, options.allow_estimates);
   tables->overlaps = OverlapCosts(costs);
   tables->launches = LaunchCosts(model, costs);
   number_groups(model, *tables);
   find_runs(model, *tables);
   const std::vector<ChosenCost> chosen = choose_costs(costs);
+  tables->links = LinkCosts(cluster, chosen, options.allow_estimates);
   tables->training_corrections = tuner::training_corrections(chosen);
   tables->bases = bases_of(chosen);
   const Measured measured = measured_operators(model, chosen);

@@ -149,13 +149,13 @@ Placement placement_of(const Cluster& cluster, const std::vector<std::int32_t>& 
   return together ? Placement::kIntraNode : Placement::kInterNode;
 }
 
-LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, bool allow_estimates)
+LinkCosts::LinkCosts(const Cluster& cluster, const std::vector<ChosenCost>& costs, bool allow_estimates)
     : allow_estimates_(allow_estimates), levels_(level_speeds(cluster)), references_(levels_) {
   using Points = std::map<std::int64_t, Value>;
   std::array<std::map<Group, Points>, kPrimitives> collectives;
   std::map<Placement, Points> transfers;
   std::array<Points, 2> copies;
-  for (const ChosenCost& cost : choose_costs(costs)) {
+  for (const ChosenCost& cost : costs) {
     const CostKey& key = cost.key;
     const Placement placement = placement_named(key.placement);
     if (key.kind == CostKind::kPointToPoint) {

@@ -78,7 +78,7 @@ enum class HostCopy : std::uint8_t { kHostToDevice, kDeviceToHost };
 class LinkCosts {
  public:
   LinkCosts() = default;
-  LinkCosts(const Cluster& cluster, const std::vector<Cost>& costs, bool allow_estimates);
+  LinkCosts(const Cluster& cluster, const std::vector<ChosenCost>& costs, bool allow_estimates);
 
   // Milliseconds; `bytes` is one rank's input. Nothing to move costs nothing. In this order: measured; estimates, where
   // they are allowed, from other measured sizes (Curve::of_bytes; one size alone, by the link's latency and bandwidth)

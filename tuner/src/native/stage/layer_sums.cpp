@@ -24,18 +24,20 @@ LayerProfile profile_of(const LayerSums& sums, const CostTable::Tables& tables, 
   return of;
 }
 
-HostOptimizer host_optimizer(const CostTable::Tables& tables, std::int32_t group) {
-  HostOptimizer of;
-  of.value = tables.host_optimizer_of_group[group];
+Value host_optimizer(const CostTable::Tables& tables, std::int32_t group) {
+  const Value& host = tables.host_optimizer_of_group[group];
   const Value& device = tables.optimizer_of_group[group];
   const bool estimated = tables.links.allows_estimates() && device.quality != Quality::kMissing;
-  if (of.value.quality == Quality::kMissing && estimated) of.value = {device.mean, 0, Quality::kEstimated};
-  of.key.kind = CostKind::kOptimizerStep;
-  of.key.subject = tables.group_names[group];
-  of.key.dtype = tables.model.dtype;
-  of.key.placement = "host";
-  of.benchmark = "optimizer " + of.key.subject + " with placement host";
-  return of;
+  return host.quality == Quality::kMissing && estimated ? Value{device.mean, 0, Quality::kEstimated} : host;
+}
+
+CostKey host_optimizer_key(const CostTable::Tables& tables, std::int32_t group) {
+  CostKey key;
+  key.kind = CostKind::kOptimizerStep;
+  key.subject = tables.group_names[group];
+  key.dtype = tables.model.dtype;
+  key.placement = "host";
+  return key;
 }
 
 }  // namespace trimtab::tuner::h3t

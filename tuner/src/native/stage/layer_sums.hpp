@@ -26,11 +26,7 @@ struct LayerSums {
 
 // The update of a group's whole parameters on the host. One on the device stands for it, as an estimate, where
 // estimates are asked for and it was measured.
-struct HostOptimizer {
-  Value value;
-  CostKey key;
-  std::string benchmark;
-};
-[[nodiscard]] HostOptimizer host_optimizer(const CostTable::Tables& tables, std::int32_t group);
+[[nodiscard]] Value host_optimizer(const CostTable::Tables& tables, std::int32_t group);
+[[nodiscard]] CostKey host_optimizer_key(const CostTable::Tables& tables, std::int32_t group);
 
 }  // namespace trimtab::tuner::h3t

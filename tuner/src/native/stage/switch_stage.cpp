@@ -99,21 +99,27 @@ class SwitchStage::Layers {
   }
 
   double used_host_optimizer(std::int32_t group) {
-    const h3t::HostOptimizer of = h3t::host_optimizer(of_.tables, group);
-    note(of.value.quality, of.key, of.benchmark);
-    return of.value.mean;
+    const Value value = h3t::host_optimizer(of_.tables, group);
+    if (is_noted(value.quality)) {
+      const CostKey key = h3t::host_optimizer_key(of_.tables, group);
+      unmeasured_->push_back({value.quality, key, "optimizer " + key.subject + " with placement host"});
+    }
+    return value.mean;
   }
 
   h3t::Ticks collective(Primitive primitive, Bytes bytes) {
     if (split_->split.dp < 2) return 0;
     const Value value = of_.tables.links.collective(primitive, bytes, split_->split.dp, split_->replicas);
-    CostKey key;
-    key.kind = CostKind::kCollective;
-    key.subject = to_string(primitive);
-    key.bytes = bytes;
-    key.group_size = split_->split.dp;
-    key.placement = to_string(split_->replicas.placement);
-    note(value.quality, key, "collective " + key.subject + " over " + std::to_string(key.group_size) + " ranks");
+    if (is_noted(value.quality)) {
+      CostKey key;
+      key.kind = CostKind::kCollective;
+      key.subject = to_string(primitive);
+      key.bytes = bytes;
+      key.group_size = split_->split.dp;
+      key.placement = to_string(split_->replicas.placement);
+      unmeasured_->push_back(
+          {value.quality, key, "collective " + key.subject + " over " + std::to_string(key.group_size) + " ranks"});
+    }
     return whole(value.mean * of_.calibration.moving(CommunicationClass::kGradients) * kTicksPerMs);
   }
 
@@ -121,19 +127,21 @@ class SwitchStage::Layers {
   h3t::Ticks copy(HostCopy direction, Bytes bytes) {
     const Bytes together = bytes * of_.sharers;
     const Value value = of_.tables.links.host_copy(direction, together);
-    CostKey key;
-    key.kind = CostKind::kPointToPoint;
-    key.subject = to_string(direction);
-    key.bytes = together;
-    note(value.quality, key, "copy " + key.subject + " of " + std::to_string(together) + " bytes");
+    if (is_noted(value.quality)) {
+      CostKey key;
+      key.kind = CostKind::kPointToPoint;
+      key.subject = to_string(direction);
+      key.bytes = together;
+      unmeasured_->push_back(
+          {value.quality, key, "copy " + key.subject + " of " + std::to_string(together) + " bytes"});
+    }
     return whole(value.mean * of_.calibration.communication.value * kTicksPerMs);
   }
 
-  void note(Quality quality, const CostKey& key, std::string benchmark) {
+  // Whether somebody is to be told of the cost: a search is not, and prices some hundred thousand stages.
+  bool is_noted(Quality quality) {
     complete_ = complete_ && quality != Quality::kMissing;
-    if (quality != Quality::kMeasured && unmeasured_ != nullptr) {
-      unmeasured_->push_back({quality, key, std::move(benchmark)});
-    }
+    return quality != Quality::kMeasured && unmeasured_ != nullptr;
   }
 
   const SwitchableStage& of_;

@@ -11,22 +11,15 @@ constexpr std::int32_t kSubBatchings = 5;     // in keys: ways to divide a micro
 constexpr std::int32_t kHalf = -1;            // in keys: half a microbatch's forward
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-void put_split(const Split& split, LookupKey& key) {
-  key.push_back(split.dp);
-  key.push_back(split.tp);
-  key.push_back(static_cast<std::int32_t>(split.sharded));
-  key.push_back(split.sharded_degree);
-}
-
 void put_key(const CandidateStage& of, std::initializer_list<std::int32_t> where, LookupKey& key) {
   key.assign(where);
   key.push_back(of.end);
   key.push_back(of.devices);
   key.push_back(of.recompute ? -1 : of.further);
-  put_split(of.split, key);
+  append(of.split, key);
   for (const CandidateSegment& segment : of.segments) {
     key.push_back(segment.end);
-    put_split(segment.split, key);
+    append(segment.split, key);
   }
   if (!of.alternate.empty()) append(of.alternate, key);
   if (of.recompute) append(*of.recompute, key);
@@ -231,10 +224,10 @@ const StagePrice& NativeEvaluator::stage_alone(const CandidateStage& of, std::in
                                                const SubBatches& sub_batches) {
   const std::int32_t place = place_of(first_device, of.devices);
   put_key(of, {begin, place, microbatch, held * kSubBatchings + code_of(sub_batches)}, key_);
-  const auto found = stages_.find(key_);
-  if (found != stages_.end()) return found->second;
   if (stages_.size() >= kRemembered) stages_.clear();
-  return stages_.emplace(key_, price_stage(of, begin, first_device, microbatch, held, sub_batches)).first->second;
+  const auto [at, is_new] = stages_.try_emplace(key_);
+  if (is_new) at->second = price_stage(of, begin, first_device, microbatch, held, sub_batches);
+  return at->second;
 }
 
 const StagePrice& NativeEvaluator::stage_at(const Candidate& candidate, std::size_t stage, std::int32_t first_device) {

@@ -21,6 +21,7 @@ class NativeEvaluator : public Evaluator, public StagePricers, public SwitchChoo
 
   Score price(const Candidate& candidate) override;
   const StagePrice& stage(const Candidate& candidate, std::size_t stage) override;
+  [[nodiscard]] bool prices_stages_apart() const override { return true; }
   Plan plan(const Candidate& candidate) override;
   std::string excess_text(const Candidate& candidate) override;
   std::span<const double> computing_sums(std::int32_t microbatch, const Split& split) override;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "plan/candidate.hpp"
 #include "plan/recompute_flags.hpp"
@@ -27,6 +28,7 @@ constexpr std::int32_t kSubsetOperators = 12;
 constexpr std::size_t kSplits = 100000;
 constexpr double kLayouts = 50000;
 constexpr std::size_t kSwitchedLayers = 2;
+constexpr std::size_t kRemembered = 4096;  // stages' choices
 
 bool no_slower(const StagePrice& a, const StagePrice& b) {
   return a.forward + a.forward_wait <= b.forward + b.forward_wait &&
@@ -64,6 +66,7 @@ class Exhaustive {
     const auto splits = used.device_splits(run_.model(), microbatch, stages, kSplits);
     complete_ = complete_ && splits.size() < kSplits;
     for (const auto& split : splits) {
+      known_.clear();
       candidate_ = {};
       candidate_.microbatch = microbatch;
       for (const std::int32_t devices : split) {
@@ -193,12 +196,32 @@ class Exhaustive {
   }
 
   bool prepare(bool leave_out_slower) {
-    choices_.assign(candidate_.stages.size(), {});
+    if (!evaluator_.prices_stages_apart() || known_.size() >= kRemembered) known_.clear();
+    choices_.assign(candidate_.stages.size(), nullptr);
     for (std::size_t s = 0; s < candidate_.stages.size(); ++s) {
-      choices_[s] = fitting_choices(s, leave_out_slower);
-      if (choices_[s].empty()) return false;
+      choices_[s] = &known_choices(s, leave_out_slower);
+      if (choices_[s]->empty()) return false;
     }
     return true;
+  }
+
+  // Structures that differ in other stages share a stage's choices.
+  const std::vector<Choice>& known_choices(std::size_t s, bool leave_out_slower) {
+    const CandidateStage& of = candidate_.stages[s];
+    const SubBatches& halves = *candidate_.sub_batches;
+    key_.assign({static_cast<std::int32_t>(s), candidate_.begin_of(s), of.end, leave_out_slower, halves.count,
+                 halves.cross_pass, halves.recompute_after_communication,
+                 static_cast<std::int32_t>(of.segments.size())});
+    append(of.split, key_);
+    for (const CandidateSegment& segment : of.segments) {
+      key_.push_back(segment.end);
+      append(segment.split, key_);
+    }
+    append(of.alternate, key_);
+    if (s + 1 < candidate_.stages.size()) append(segments_of(candidate_.stages[s + 1]).front().split, key_);
+    const auto found = known_.find(key_);
+    if (found != known_.end()) return found->second;
+    return known_.emplace(key_, fitting_choices(s, leave_out_slower)).first->second;
   }
 
   [[nodiscard]] std::vector<std::vector<Range>> sets_of(std::size_t s) {
@@ -233,20 +256,19 @@ class Exhaustive {
   void keep(const CandidateStage& stage, const StagePrice& price, bool leave_out_slower,
             std::vector<Choice>& kept) const {
     if (!price.priced || price.excess_bytes > 0) return;
-    Choice choice{stage, price};
     if (leave_out_slower) {
-      const auto covers = [&](const Choice& other) { return replaces(other, choice); };
-      if (std::any_of(kept.begin(), kept.end(), covers)) return;
-      const auto covered = [&](const Choice& other) { return replaces(choice, other); };
-      kept.erase(std::remove_if(kept.begin(), kept.end(), covered), kept.end());
+      const auto covers = [&](const Choice& one) { return replaces(one.stage, one.price, stage, price); };
+      if (std::ranges::any_of(kept, covers)) return;
+      std::erase_if(kept, [&](const Choice& one) { return replaces(stage, price, one.stage, one.price); });
     }
-    kept.push_back(std::move(choice));
+    kept.push_back({stage, price});
   }
 
   // With memory switches in any stage no microbatch is sliced, which may be faster than what they gain.
-  [[nodiscard]] bool replaces(const Choice& by, const Choice& other) const {
-    if (space_.sliced_microbatches && by.stage.switches && !other.stage.switches) return false;
-    return no_slower(by.price, other.price);
+  [[nodiscard]] bool replaces(const CandidateStage& by, const StagePrice& price, const CandidateStage& other,
+                              const StagePrice& others) const {
+    if (space_.sliced_microbatches && by.switches && !other.switches) return false;
+    return no_slower(price, others);
   }
 
   // Every combination of memory switches of every layer.
@@ -285,7 +307,7 @@ class Exhaustive {
       excluded_seen_ = excluded_seen_ || !allowed;
       return;
     }
-    for (const Choice& choice : choices_[stage]) {
+    for (const Choice& choice : *choices_[stage]) {
       candidate_.stages[stage] = choice.stage;
       choose_sets(stage + 1);
     }
@@ -295,8 +317,10 @@ class Exhaustive {
   Evaluator& evaluator_;
   const PlanSpace& space_;
   Candidate candidate_;
-  std::vector<std::vector<CandidateStage>> layouts_;  // by stage
-  std::vector<std::vector<Choice>> choices_;          // by stage
+  std::vector<std::vector<CandidateStage>> layouts_;                         // by stage
+  std::vector<const std::vector<Choice>*> choices_;                          // by stage, of those that are known
+  std::unordered_map<LookupKey, std::vector<Choice>, LookupKeyHash> known_;  // of one split of the devices
+  LookupKey key_;                                                            // the one looked up
   bool excluded_seen_ = false;
   bool complete_ = true;
 };
