@@ -176,11 +176,15 @@ template <typename Document>
 }
 
 template <typename Document>
-[[nodiscard]] std::string written_document(const Document& value, std::string_view schema) {
+[[nodiscard]] OrderedJson written_json(const Document& value, std::string_view schema) {
   MemberWriter root;
   if (!schema.empty()) root.json["schema"] = schema;
   members(root, value);
-  return dump(root.json);
+  return std::move(root.json);
+}
+template <typename Document>
+[[nodiscard]] std::string written_document(const Document& value, std::string_view schema) {
+  return dump(written_json(value, schema));
 }
 
 }  // namespace trimtab

@@ -210,8 +210,8 @@ std::string semantic_hash(const Plan& plan) {
   // Nothing is transferred inside one stage.
   if (canonical.stages.size() == 1) canonical.schedule.transfers = Transfers::kBlocking;
   for (Stage& stage : canonical.stages) stage.segments = canonical_segments(stage.segments);
-  // to_json leaves defaults out in one fixed way; reading it into a sorted tree also sorts the target's knobs.
-  return hash64_hex(dump(Json::parse(to_json(canonical))));
+  // As to_json(), which leaves defaults out in one fixed way, as a sorted tree: that sorts the target's knobs, too.
+  return hash64_hex(dump(Json(written_json(canonical, kPlanSchema))));
 }
 
 Plan layout_of(Plan plan) {
