@@ -22,6 +22,32 @@ double student_density(double t, double degrees) {
   return scale * std::pow(1 + t * t / degrees, -(degrees + 1) / 2);
 }
 
+// The regularized incomplete beta function where its continued fraction converges fast (modified Lentz).
+double beta_below(double a, double b, double x) {
+  constexpr int kMostTerms = 1000;
+  const double logarithm = std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x);
+  double above = 1;
+  double below = 1 / (1 - (a + b) * x / (a + 1));
+  double value = below;
+  for (int m = 1; m <= kMostTerms; ++m) {
+    double moved = 1;
+    for (const double term : {m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                              -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))}) {
+      below = 1 / (1 + term * below);
+      above = 1 + term / above;
+      moved *= above * below;
+    }
+    value *= moved;
+    if (std::abs(moved - 1) < 1e-15) break;
+  }
+  return std::exp(logarithm) * value / a;
+}
+
+double incomplete_beta(double a, double b, double x) {
+  if (x <= 0) return 0;
+  return x < (a + 1) / (a + b + 2) ? beta_below(a, b, x) : 1 - beta_below(b, a, 1 - x);
+}
+
 // The variance of one difference, as the steps inside of the blocks say. REQUIRES: one pair at least that has steps on
 // both sides.
 double within_blocks(const Blocks& first, const Blocks& second) {
@@ -74,18 +100,8 @@ int looks_of(int pairs) {
   return looks;
 }
 
-// By Simpson's rule over the angle whose tangent is t / sqrt(degrees): the integrand is a power of a cosine.
 double student_share(double t, double degrees) {
-  constexpr int kSlices = 400;
-  const double end = std::atan(t / std::sqrt(degrees));
-  const double width = end / kSlices;
-  double sum = 0;
-  for (int i = 0; i <= kSlices; ++i) {
-    const int weight = i == 0 || i == kSlices ? 1 : (i % 2 == 1 ? 4 : 2);
-    sum += weight * std::pow(std::cos(i * width), degrees - 1);
-  }
-  const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) / std::sqrt(kPi);
-  return 0.5 + scale * sum * width / 3;
+  return 0.5 + incomplete_beta(0.5, degrees / 2, t * t / (degrees + t * t)) / 2;
 }
 
 double student_quantile(double share, double degrees) {
