@@ -18,6 +18,7 @@
 #include "schema/nccl.hpp"
 #include "services.hpp"
 #include "state_store.hpp"
+#include "tuner/cost_choice.hpp"
 #include "wire/agent.pb.h"
 
 using namespace trimtab;
@@ -147,7 +148,7 @@ TEST_CASE("after training, an all-reduce and a transfer cost the median of what 
   Cluster cluster;
   cluster.nodes = {{}};
   cluster.nodes[0].devices = 2;
-  const tuner::LinkCosts links(cluster, costs, false);
+  const tuner::LinkCosts links(cluster, tuner::choose_costs(costs), false);
   const auto check = [](const tuner::Value& price, double truth) {
     REQUIRE(price.quality == tuner::Quality::kMeasured);
     CHECK(price.mean == Approx(truth).epsilon(0.04));

@@ -26,9 +26,9 @@ void RecordedMachine::answer(const SearchPlans& search) {
   const auto& [plan, ms] = found->second;
   const PlanText& incumbent = state().incumbent;
   SearchReply reply;
-  reply.initial = reply.incumbent = {incumbent, incumbent.hash, {100, 100, 95, 105, true}, "{}"};
+  reply.initial = reply.incumbent = {incumbent, incumbent.hash, {100, 100, 95, 105, true}};
   for (std::size_t i = 0; i < state().observations.size(); ++i) reply.observed.push_back({"all", {100, 100, 95, 105}});
-  if (!plan.empty()) reply.candidates.push_back({{plan, plan}, plan, {ms, ms, ms * 0.9, ms * 1.1, true}, "{}"});
+  if (!plan.empty()) reply.candidates.push_back({{plan, plan}, plan, {ms, ms, ms * 0.9, ms * 1.1, true}});
   feed(SearchFinished{search.number, reply});
 }
 

@@ -283,7 +283,7 @@ TEST_CASE("a search that finds no plan for fewer nodes is made again, and a coor
   clock.advance(std::chrono::minutes(11));
   REQUIRE(asks_for_spare(feed(Tick{})));
   SearchReply found;
-  found.candidates.push_back({{"small", "small"}, "small", {200, 200, 180, 220, true}, "{}"});
+  found.candidates.push_back({{"small", "small"}, "small", {200, 200, 180, 220, true}});
   (void)feed(SearchFinished{tuning.state().search.searches, found});
   (void)feed(Tick{});
   CHECK(tuning.state().world_size() == 2);

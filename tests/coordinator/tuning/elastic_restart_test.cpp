@@ -100,8 +100,8 @@ class RestartedJob {
   void answer(const SearchPlans& search) {
     const std::string plan = search.purpose == SearchFor::kSpare ? "spare" : "faster";
     SearchReply reply;
-    reply.initial = reply.incumbent = {{"all", "all"}, "all", {100, 100, 95, 105, true}, "{}"};
-    reply.candidates.push_back({{plan, plan}, plan, {50, 50, 45, 55, true}, "{}"});
+    reply.initial = reply.incumbent = {{"all", "all"}, "all", {100, 100, 95, 105, true}};
+    reply.candidates.push_back({{plan, plan}, plan, {50, 50, 45, 55, true}});
     feed(SearchFinished{search.number, reply});
   }
 

@@ -47,8 +47,7 @@ class ElasticJob {
   }
   void answer(double predicted_ms) {
     SearchReply reply;
-    reply.candidates.push_back(
-        {{"large", "large"}, "large", {predicted_ms, predicted_ms, predicted_ms, predicted_ms}, "{}"});
+    reply.candidates.push_back({{"large", "large"}, "large", {predicted_ms, predicted_ms, predicted_ms, predicted_ms}});
     feed(SearchFinished{state().search.searches, reply});
   }
   // Kills and launches that were asked for are done.

@@ -218,7 +218,7 @@ TEST_CASE("what gets slower shortly after the job was tuned again waits as a dri
   CHECK(task.observations.size() == 1);
   CHECK(tuning.search_task().link_changes.levels.at("inter_node").share == Approx(0.4).epsilon(0.01));
   SearchReply reply;
-  reply.candidates = {{{"other", "other"}, "other", {40, 40, 35, 45, true}, "{}"}};
+  reply.candidates = {{{"other", "other"}, "other", {40, 40, 35, 45, true}}};
   feed(SearchFinished{searches.back().number, reply});
   CHECK(tuning.state().phase == Phase::kTrials);
   CHECK(tuning.state().hardware.drifts.back().what == "the link of node n0 to n1 is at 50 % of its bandwidth");

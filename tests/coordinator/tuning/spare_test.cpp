@@ -76,7 +76,7 @@ class ElasticJob {
     searched_.push_back(speeds);
     const std::string plan = "spare " + std::to_string(searched_.size());
     SearchReply reply;
-    reply.candidates.push_back({{plan, plan}, plan, {200, 200, 180, 220, true}, "{}"});
+    reply.candidates.push_back({{plan, plan}, plan, {200, 200, 180, 220, true}});
     feed(SearchFinished{number, reply});
   }
 
