@@ -141,6 +141,7 @@ TEST_CASE("unified finds and proves the best of all plans of Aceso's space") {
     const PlanSpace space = named_space("aceso", made.model, made.cluster, Knobs{}, 1).value();
     const double best = brute_force(cost_model, space);
     SearchOptions options;
+    options.remedies = false;
     options.strategy = "unified";
     options.space = "aceso";
     const auto outcome = search(cost_model, Knobs{}, options);
@@ -173,6 +174,7 @@ TEST_CASE("with mixed splits and free recompute the bound holds for every plan t
     for (const char* const space : {"aceso-recompute", "aceso-mixed", "aceso-free"}) {
       INFO("case " << i << ", space " << space);
       SearchOptions options;
+      options.remedies = false;
       options.space = space;
       options.strategy = "exhaustive";
       const SearchResult referee = search(cost_model, Knobs{}, options).value().result;

@@ -168,6 +168,7 @@ TEST_CASE("unified and exhaustive find the best sliced plan that brute force fin
     for (const char* const strategy : {"exhaustive", "unified"}) {
       INFO(strategy);
       SearchOptions options;
+      options.remedies = false;
       options.strategy = strategy;
       const auto found = search(model, knobs, options);
       REQUIRE(found.ok());

@@ -281,6 +281,7 @@ TEST_CASE("every plan of a search fits where one node has less host memory") {
     for (Node& node : world.cluster.nodes) node.memory_bytes = memory;
     const NativeCostModel model(world.table(true));
     SearchOptions options;
+    options.remedies = false;
     options.strategy = "unified";
     options.space = "all";
     options.max_evaluations = 30000;

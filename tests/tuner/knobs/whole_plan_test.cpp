@@ -51,6 +51,7 @@ double best_ms(const SearchResult& result) {
 SearchResult run(const test::World& world, const Knobs& knobs, const std::string& strategy, bool enumerates = true) {
   const NativeCostModel model(world.table());
   SearchOptions options;
+  options.remedies = false;
   options.strategy = strategy;
   if (!enumerates) options.unified.enumerated_ways = 0;
   return search(model, knobs, options).value().result;
@@ -205,6 +206,7 @@ double best_with_idle(const test::World& world) {
   knobs.tensor_parallel = knobs.sequence_parallel = knobs.context_parallel = knobs.interleaved = true;
   const NativeCostModel model(world.table());
   SearchOptions options;
+  options.remedies = false;
   options.strategy = "exhaustive";
   options.idle_devices = true;
   const double ms = best_ms(search(model, knobs, options).value().result);

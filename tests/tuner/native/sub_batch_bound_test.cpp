@@ -130,6 +130,7 @@ TEST_CASE("no plan takes less than the bound, whatever its operators and links t
     for (Factor& factor : calibration.classes) factor.value = 0.5 + random.uniform();
     const NativeCostModel model(world.table(true), calibration);
     SearchOptions options;
+    options.remedies = false;
     options.strategy = "exhaustive";
     options.space = "all";
     options.max_evaluations = 20000;

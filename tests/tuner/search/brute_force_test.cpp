@@ -17,6 +17,7 @@ namespace {
 SearchResult run(const test::World& world, const char* strategy, const char* space, bool enumerates = true) {
   const NativeCostModel model(world.table());
   SearchOptions options;
+  options.remedies = false;
   options.strategy = strategy;
   options.space = space;
   if (!enumerates) options.unified.enumerated_ways = 0;

@@ -4,6 +4,7 @@
 
 #include "split_world.hpp"
 #include "tuner/search.hpp"
+#include "usual_worlds.hpp"
 
 namespace trimtab::tuner {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 double best_ms(const test::World& world, bool idle_devices = false) {
   const NativeCostModel model(world.table());
   SearchOptions options;
+  options.remedies = false;
   options.strategy = "exhaustive";
   options.idle_devices = idle_devices;
   const SearchOutcome outcome = search(model, Knobs{}, options).value();
@@ -42,7 +44,7 @@ void check_no_slower(double before, double after) {
 
 TEST_CASE("more memory never makes the best plan slower, nor makes it not fit") {
   Random random(601);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < test::usual_few(200); ++i) {
     test::World world = test::random_world(random, {6, 3, 2});
     if (world.cluster.nodes[0].memory_bytes == 0) continue;
     const double before = best_ms(world);
@@ -54,7 +56,7 @@ TEST_CASE("more memory never makes the best plan slower, nor makes it not fit") 
 
 TEST_CASE("faster links never make the best plan slower") {
   Random random(602);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < test::usual_few(200); ++i) {
     const test::World world = test::random_world(random, {6, 3, 2});
     INFO("seed 602, case " << i);
     check_no_slower(best_ms(world), best_ms(scaled(world, 1, 2, is_link)));
@@ -64,7 +66,7 @@ TEST_CASE("faster links never make the best plan slower") {
 TEST_CASE("one more device that may be idle never makes the best plan slower") {
   Random random(603);
   int better = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < test::usual_few(200); ++i) {
     test::World world = test::random_world(random, {6, 4, 2});
     if (world.cluster.nodes[0].devices < 2) continue;
     test::World smaller = world;
@@ -75,12 +77,12 @@ TEST_CASE("one more device that may be idle never makes the best plan slower") {
     check_no_slower(before, after);
     if (after < before) ++better;
   }
-  CHECK(better > 20);
+  CHECK(better > test::usual_few(20));
 }
 
 TEST_CASE("all times doubled double the best time") {
   Random random(604);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < test::usual_few(200); ++i) {
     const test::World world = test::random_world(random, {6, 3, 2});
     const auto is_time = [](const Cost& cost) {
       return is_link(cost) || cost.key.kind == CostKind::kOperatorForward ||

@@ -13,6 +13,7 @@ SearchOutcome run(const test::World& world, const std::string& strategy, std::ve
   const CostTable table = world.table();
   const NativeCostModel model(table);
   SearchOptions options;
+  options.remedies = false;
   options.strategy = strategy;
   options.excluded = std::move(excluded);
   return search(model, Knobs{}, options).value();

@@ -18,6 +18,7 @@ SearchOutcome run(const test::World& world, const char* strategy, const char* sp
                   const std::vector<std::string>& without = {}) {
   const NativeCostModel model(world.table());
   SearchOptions options;
+  options.remedies = false;
   options.strategy = strategy;
   options.space = space;
   options.without = without;

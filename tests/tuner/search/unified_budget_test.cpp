@@ -19,6 +19,7 @@ using Budget = std::function<void(SearchOptions&)>;
 double searched(const test::World& world, const char* strategy, const char* space, const Budget& budget) {
   const NativeCostModel model(world.table(true));
   SearchOptions options;
+  options.remedies = false;
   options.strategy = strategy;
   options.space = space;
   budget(options);

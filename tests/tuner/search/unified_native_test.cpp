@@ -21,6 +21,7 @@ using Options = std::function<void(SearchOptions&)>;
 SearchResult run(const test::World& world, const char* strategy, const char* space, const Options& set = nullptr) {
   const NativeCostModel model(world.table());
   SearchOptions options;
+  options.remedies = false;
   options.strategy = strategy;
   options.space = space;
   if (set) set(options);
@@ -169,7 +170,7 @@ void check_no_slower(const SearchResult& before, const SearchResult& after) {
 TEST_CASE("proven answers: more memory, faster links, an idle device never make the best plan slower") {
   Random random(905);
   int proven = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < test::usual_few(300); ++i) {
     const test::World world = test::random_world(random, {7, 4, 2});
     INFO("seed 905, case " << i);
     const SearchResult before = run(world, "unified", "job");
@@ -187,7 +188,7 @@ TEST_CASE("proven answers: more memory, faster links, an idle device never make 
     const auto idle = [](SearchOptions& o) { o.idle_devices = true; };
     check_no_slower(run(smaller, "unified", "job", idle), run(world, "unified", "job", idle));
   }
-  CHECK(proven > 150);
+  CHECK(proven > test::usual_few(150));
 }
 
 TEST_CASE("unified is never slower than aceso in worlds that it cannot enumerate") {

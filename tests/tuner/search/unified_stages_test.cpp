@@ -16,6 +16,7 @@ namespace {
 // Of the best plan; infinite where none fits.
 double searched(const CostModel& model, bool stage_program, std::uint64_t evaluations) {
   SearchOptions options;
+  options.remedies = false;
   options.strategy = "unified";
   options.space = "all";
   options.unified.stage_program = stage_program;

@@ -18,6 +18,7 @@ namespace {
 SearchResult run(const NativeCostModel& model, const char* strategy, std::vector<std::string> without,
                  const char* target = "") {
   SearchOptions options;
+  options.remedies = false;
   options.target = target;
   options.strategy = strategy;
   options.space = "all";
@@ -118,7 +119,7 @@ TEST_CASE("unified finds the exhaustive optimum among the switches that the trai
 }
 
 TEST_CASE("unified finds the exhaustive optimum where each of two layers has switches and splits of its own") {
-  const Compared all = compare("layers", 914, 40, layered_world);
+  const Compared all = compare("layers", 914, 56, layered_world);
   CHECK(all.switched >= test::at_least(test::usual_few(3)));
   CHECK(all.exact == all.cases);
 }

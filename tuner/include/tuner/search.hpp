@@ -50,6 +50,7 @@ struct SearchOptions {
   // other strategy is given, it is no worse. Without either, they run until they end by themselves.
   std::function<double()> spent;
   std::optional<Plan> start;  // the incumbent, for a warm start
+  bool remedies = true;       // where no plan fits, looks for what would help: some twenty short searches
   bool idle_devices = false;  // plans may leave the last devices idle; `exhaustive` alone makes such
   bool live = false;          // with `target` and `start`: what ranks under `start` can change to as they train
   std::size_t plans = 10;     // how many to return

@@ -181,7 +181,7 @@ std::string explain_infeasible(SearchRun& run) {
   const std::string& target = run.options().target;
   if (!limits_plans(target)) {
     const std::string none = "no plan fits; the closest, " + shape_text(*run.closest()) + ", fails on " + excess;
-    return (ended ? ended_early(run, plans, excess) : none) + Remedies(run).text();
+    return (ended ? ended_early(run, plans, excess) : none) + (run.options().remedies ? Remedies(run).text() : "");
   }
   if (ended) return ended_early(run, plans, excess);
   return "no plan that target " + target + " runs fits; the closest, " + shape_text(*run.closest()) + ", fails on " +
