@@ -87,7 +87,7 @@ void FakeWorld::take(Handled handled) {
   for (Decision& one : handled.decisions) decisions.push_back(std::move(one));
   if (handled.changed) {
     ++transitions_;
-    saved_ = to_json(tuning_->state());
+    saved_ = tuning_->state();
   }
 }
 
@@ -493,7 +493,7 @@ void FakeWorld::restart_coordinator(bool lose_actions) {
   pending_.clear();
   // What ranks said meanwhile, nobody hears; searches of the dead are not answered.
   events_.clear();
-  auto saved = parse_tuning_state(saved_);
+  auto saved = parse_tuning_state(to_json(saved_));
   TRIMTAB_ASSERT(saved.ok(), "what was saved can be read");
   tuning_ = std::make_unique<Tuning>(std::move(saved).value());
   take(take_handled(*tuning_, "resume", nullptr, now(), tuning_->resume(now())));

@@ -167,7 +167,7 @@ class FakeWorld {
   std::unique_ptr<Tuning> tuning_;
   std::deque<Action> pending_;
   std::deque<Event> events_;
-  std::string saved_;
+  TuningState saved_;
   std::vector<std::string> notes_;
   int transitions_ = 0;
   int launches_ = 0;

@@ -13,14 +13,14 @@ namespace trimtab::tuner::test {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-// The first sixth of a sample's worlds, or all of them. Of what must be met so often among them, the same share.
+// The first twelfth of a sample's worlds, or all of them. Of what must be met so often among them, the same share.
 [[nodiscard]] inline int usual(int worlds) {
-  return all_worlds() ? worlds : (worlds + 5) / 6;
+  return all_worlds() ? worlds : (worlds + 11) / 12;
 }
 
-// The same of samples of some tens, whose worlds take long: the first third.
+// The same of samples of some tens or hundreds, whose worlds take long: the first quarter.
 [[nodiscard]] inline int usual_few(int worlds) {
-  return all_worlds() ? worlds : (worlds + 2) / 3;
+  return all_worlds() ? worlds : (worlds + 3) / 4;
 }
 
 }  // namespace trimtab::tuner::test

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "../usual_worlds.hpp"
 #include "enumeration.hpp"
 #include "papers/h3t/published_solvers.hpp"
 #include "published_vectors.hpp"
@@ -78,7 +79,9 @@ TEST_CASE("the exact solver equals enumeration of the published cases", "[h3t]")
 }
 
 TEST_CASE("all 96 combinations enumerated are what was published, and no solver beats them", "[h3t]") {
-  for (const test::EnumeratedCase& of : test::enumerated_cases()) {
+  const auto& cases = test::enumerated_cases();
+  for (std::size_t i = 0; i < cases.size(); i += tuner::test::all_worlds() ? 1 : 4) {
+    const test::EnumeratedCase& of = cases[i];
     const Problem problem{of.layers, of.fabric, of.limit};
     const Enumerated all = enumerate(problem, all_combinations());
     CHECK(all.best == of.optimum);

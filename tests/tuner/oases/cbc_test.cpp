@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "../usual_worlds.hpp"
 #include "cbc.hpp"
 #include "chains.hpp"
 #include "papers/oases/tables.hpp"
@@ -38,7 +39,7 @@ TEST_CASE("CBC finds no better plan of any published setting", "[oases][cbc]") {
 TEST_CASE("CBC finds no better choice of random chains", "[oases][cbc]") {
   if (!test::cbc_is_there()) return;
   constexpr std::uint64_t kSeed = 2024;
-  for (std::uint64_t seed = kSeed; seed < kSeed + 300; ++seed) {
+  for (std::uint64_t seed = kSeed; seed < kSeed + tuner::test::usual_few(300); ++seed) {
     Random random(seed);
     const test::RandomShape shape{static_cast<std::int32_t>(random.between(4, 24)),
                                   static_cast<std::int32_t>(random.between(2, 5)), seed % 2 == 0, seed % 3 != 0};
