@@ -91,12 +91,15 @@ bool Shortlist::add(const Score& score, Plan plan) {
   for (; alike != entries_.end() && alike->ms == score.ms; ++alike) {
     if (alike->plan == plan) return true;
   }
-  Entry added{score.ms, semantic_hash(plan), std::move(plan), {}, {}};
+  Entry added{score.ms, {}, std::move(plan), {}, {}};
   if (distinct_ > 0) added.layout = layout_of(added.plan);
-  if (of_a_shape_ > 0) added.shape = shape_of(added.plan);
+  const bool is_near = std::ranges::any_of(entries_, [&](const Entry& entry) { return near(entry, added); });
+  if (is_near && excluded_.empty()) return true;
+  added.hash = semantic_hash(added.plan);
   if (excluded_.count(added.hash) != 0) return false;
-  const auto covers = [&](const Entry& entry) { return entry.hash == added.hash || near(entry, added); };
-  if (!wants(score) || std::ranges::any_of(entries_, covers)) return true;
+  const auto is_same = [&](const Entry& entry) { return entry.hash == added.hash; };
+  if (is_near || !wants(score) || std::ranges::any_of(entries_, is_same)) return true;
+  if (of_a_shape_ > 0) added.shape = shape_of(added.plan);
   std::erase_if(entries_, [&](const Entry& entry) { return near(added, entry); });
   if (of_a_shape_ > 0 && !has_place(added)) return true;
   const auto place = std::upper_bound(entries_.begin(), entries_.end(), score.ms,
