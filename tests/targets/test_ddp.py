@@ -3,13 +3,16 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON = "/usr/bin/python3"
+sys.path.append(str(ROOT / "tests" / "trainer"))
+
+from rank_programs import Program  # noqa: E402
+
 WORLD, BATCH, STEPS = 2, 32, 5
 PLAIN = {"schema": "trimtab.parallel/1", "kind": "ddp", "world_size": WORLD, "global_batch": BATCH,
          "samples_per_microbatch": 16, "accumulation_steps": 1, "layers": 4, "checkpoint_layers": [],
@@ -35,12 +38,11 @@ class DdpTest(unittest.TestCase):
         ranks, outs = [], []
         for rank in range(WORLD):
             outs.append(self.folder / f"{self.runs}-{rank}.json")
-            words = [PYTHON, pathlib.Path(__file__).with_name("ddp_job.py"), configuration, rank, WORLD,
+            words = [pathlib.Path(__file__).with_name("ddp_job.py"), configuration, rank, WORLD,
                      f"file://{self.folder}/rendezvous-{self.runs}", STEPS, outs[-1]]
             if stop_at is not None:
                 words += ["--stop-at", stop_at]
-            ranks.append(subprocess.Popen(list(map(str, words)), env=environment, stdout=subprocess.DEVNULL,
-                                          stderr=subprocess.PIPE, text=True))
+            ranks.append(Program(list(map(str, words)), outs[-1].with_suffix(""), environment))
         self.assertEqual(*self.ended(ranks))
         return [json.loads(out.read_text(encoding="utf-8")) for out in outs]
 
@@ -48,13 +50,12 @@ class DdpTest(unittest.TestCase):
     def ended(ranks):
         """What ranks said and their ends, beside those of good ranks. Whoever hangs is ended, and says where."""
         deadline = time.monotonic() + 120
-        while any(rank.poll() is None for rank in ranks) and time.monotonic() < deadline:
+        while any(rank.returncode is None for rank in ranks) and time.monotonic() < deadline:
             time.sleep(0.05)
         for rank in ranks:
-            rank.send_signal(signal.SIGABRT)  # faulthandler: a rank that hangs says where
-        said = [(rank.wait(), rank.stderr.read()) for rank in ranks]
-        for rank in ranks:
-            rank.stderr.close()
+            if rank.returncode is None:
+                rank.send_signal(signal.SIGABRT)  # faulthandler: a rank that hangs says where
+        said = [(rank.wait(), rank.communicate()[1]) for rank in ranks]
         return said, [(0, text) for _, text in said]
 
     def assert_same_training(self, said, plain):

@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,10 +14,9 @@ sys.path.append(str(ROOT / "tests" / "trainer"))
 import plain_job  # noqa: E402
 import torch  # noqa: E402
 from fake_agent import FakeAgent  # noqa: E402
+from rank_programs import Program  # noqa: E402
 from trimtab import parallel  # noqa: E402
 from test_parallel import NoDaemon  # noqa: E402
-
-PYTHON = "/usr/bin/python3"
 
 
 def plainly():
@@ -55,8 +53,8 @@ class Script(unittest.TestCase):
         started = []
         for rank in range(ranks or 1):
             of_rank = {"RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks else {}
-            words = [PYTHON, pathlib.Path(__file__).with_name("plain_job.py"), f"file://{self.folder}/rendezvous", self.folder / f"{rank}.json"]
-            started.append(subprocess.Popen(list(map(str, words)), env={**bare, **of_rank}, stderr=subprocess.PIPE, text=True))
+            words = [pathlib.Path(__file__).with_name("plain_job.py"), f"file://{self.folder}/rendezvous", self.folder / f"{rank}.json"]
+            started.append(Program(list(map(str, words)), self.folder / str(rank), {**bare, **of_rank}))
         ends = [(process.communicate(timeout=120)[1], process.returncode) for process in started]
         self.assertEqual([code for _, code in ends], [0] * len(ends), ends)
         return [json.loads((self.folder / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(len(started))]

@@ -1,6 +1,7 @@
-"""Starts programs of the trainer as forks of a process that has loaded PyTorch: loading it takes a program over a second of
+"""Starts programs of PyTorch as forks of a process that has loaded it and the trainer: loading it takes a program over a second of
 a processor, and these tests start some hundred. Each is a process of its own, with its own arguments, environment, output
 and exit status, as if it had been started afresh. It holds less, though: of libraries only what it touches itself."""
+import faulthandler
 import gc
 import multiprocessing
 import multiprocessing.forkserver
@@ -78,6 +79,8 @@ def _run(words, files, environment):
         os.close(opened)
     os.environ.clear()
     os.environ.update(environment)
+    if "PYTHONFAULTHANDLER" in environment:
+        faulthandler.enable()
     sys.argv, sys.orig_argv = list(words), [sys.executable, *words]
     sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
     runpy.run_path(words[0], run_name="__main__")
