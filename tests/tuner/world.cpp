@@ -8,6 +8,10 @@ CostTable World::table(bool allow_estimates) const {
   return CostTable::build(model, cluster, costs, {allow_estimates}).value();
 }
 
+Cost cost_from(const char* source, const CostKey& key, const Statistics& statistics) {
+  return {key, statistics, parse_cost_source(source)};
+}
+
 Cost exact_cost(CostKey key, std::int64_t value) {
   Cost cost;
   cost.key = std::move(key);

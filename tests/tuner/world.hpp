@@ -58,6 +58,10 @@ struct OperatorTruth {
 };
 
 [[nodiscard]] Cost exact_cost(CostKey key, std::int64_t value);
+// As the database has it, with a source in its own words.
+[[nodiscard]] Cost cost_from(const char* source, const CostKey& key, const Statistics& statistics);
+inline constexpr const char* kBenchmarkAlone = "benchmark alone host-clock";
+inline constexpr const char* kTrainingAlone = "training alone host-clock";
 [[nodiscard]] CostKey operator_key(CostKind kind, const std::string& cost_key, std::int32_t samples);
 [[nodiscard]] CostKey link_key(CostKind kind, std::int64_t bytes, std::int32_t group_size = 0);
 

@@ -12,6 +12,10 @@
 namespace trimtab::tuner {
 namespace {
 
+using test::cost_from;
+using test::kBenchmarkAlone;
+using test::kTrainingAlone;
+
 Statistics values(std::int64_t value, int count, double spread = 0) {
   Statistics statistics;
   for (int i = 0; i < count; ++i) {
@@ -19,10 +23,6 @@ Statistics values(std::int64_t value, int count, double spread = 0) {
     statistics.add(std::llround(static_cast<double>(value) * (1 + off)));
   }
   return statistics;
-}
-
-Cost cost(const CostKey& key, const char* source, const Statistics& statistics) {
-  return {key, statistics, parse_cost_source(source)};
 }
 
 CostKey forward(std::int32_t samples, std::int32_t tp = 1) {
@@ -41,9 +41,6 @@ const ChosenCost& of(const std::vector<ChosenCost>& chosen, const CostKey& key) 
   return *found;
 }
 
-constexpr const char* kBenchmark = "benchmark alone host-clock";
-constexpr const char* kAlone = "training alone host-clock";
-
 TEST_CASE("costs of different sources are never averaged, and the order says which counts") {
   const std::vector<const char*> order{"benchmark alone",
                                        "benchmark alone disturbed",
@@ -57,7 +54,7 @@ TEST_CASE("costs of different sources are never averaged, and the order says whi
   for (std::size_t first = 0; first < order.size(); ++first) {
     std::vector<Cost> costs;
     for (std::size_t i = order.size(); i-- > first;) {
-      costs.push_back(cost(forward(1), order[i], values(1000, 3)));  // all the same: nothing to correct
+      costs.push_back(cost_from(order[i], forward(1), values(1000, 3)));  // all the same: nothing to correct
     }
     const std::vector<ChosenCost> chosen = choose_costs(costs);
     REQUIRE(chosen.size() == 1);
@@ -69,8 +66,8 @@ TEST_CASE("costs of different sources are never averaged, and the order says whi
 
 TEST_CASE("a pass behind a cover goes before what an earlier release measured with its gaps") {
   for (const char* const earlier : {"benchmark alone", "benchmark alone device-clock", "benchmark alone host-clock"}) {
-    const std::vector<Cost> costs{cost(forward(1), earlier, values(9000, 30)),
-                                  cost(forward(1), "benchmark alone device-clock covered", values(2000, 5))};
+    const std::vector<Cost> costs{cost_from(earlier, forward(1), values(9000, 30)),
+                                  cost_from("benchmark alone device-clock covered", forward(1), values(2000, 5))};
     const std::vector<ChosenCost> chosen = choose_costs(costs);
     REQUIRE(chosen.size() == 1);
     CHECK(chosen[0].statistics.mean() == 2000);
@@ -79,8 +76,9 @@ TEST_CASE("a pass behind a cover goes before what an earlier release measured wi
 
 TEST_CASE("a training that waits does not change what a benchmark says of an all-reduce") {
   // As seen on a machine: 5.8 ms by the benchmark, 34.9 ms in training, waiting included.
-  const std::vector<Cost> costs{cost(all_reduce(8'400'000), kBenchmark, values(5'800'000, 120, 0.05)),
-                                cost(all_reduce(8'400'000), "training host-clock waiting", values(34'900'000, 262))};
+  const std::vector<Cost> costs{
+      cost_from(kBenchmarkAlone, all_reduce(8'400'000), values(5'800'000, 120, 0.05)),
+      cost_from("training host-clock waiting", all_reduce(8'400'000), values(34'900'000, 262))};
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   REQUIRE(chosen.size() == 1);
   CHECK(chosen[0].statistics.mean() == Approx(5'800'000).epsilon(1e-3));
@@ -89,11 +87,11 @@ TEST_CASE("a training that waits does not change what a benchmark says of an all
 
 TEST_CASE("an import that contains waiting or ran beside computation comes after others") {
   const auto from = [](const char* condition) { return "import:pytorch-profiler" + std::string(condition); };
-  const Cost joined = cost(all_reduce(1024), from(" alone ranks-clock").c_str(), values(800, 20));
-  const Cost beside = cost(all_reduce(1024), from(" beside-computation ranks-clock").c_str(), values(1100, 20));
-  const Cost waiting = cost(all_reduce(1024), from(" alone device-clock waiting").c_str(), values(9000, 20));
-  const Cost said = cost(all_reduce(1024), "import:nccl-tests", values(700, 20));
-  const Cost measured_here = cost(all_reduce(1024), kBenchmark, values(900, 20));
+  const Cost joined = cost_from(from(" alone ranks-clock").c_str(), all_reduce(1024), values(800, 20));
+  const Cost beside = cost_from(from(" beside-computation ranks-clock").c_str(), all_reduce(1024), values(1100, 20));
+  const Cost waiting = cost_from(from(" alone device-clock waiting").c_str(), all_reduce(1024), values(9000, 20));
+  const Cost said = cost_from("import:nccl-tests", all_reduce(1024), values(700, 20));
+  const Cost measured_here = cost_from(kBenchmarkAlone, all_reduce(1024), values(900, 20));
   const auto chosen = [](const std::vector<Cost>& costs) {
     const std::vector<ChosenCost> all = choose_costs(costs);
     REQUIRE(all.size() == 1);
@@ -108,17 +106,19 @@ TEST_CASE("an import that contains waiting or ran beside computation comes after
 }
 
 TEST_CASE("a link carries bytes whatever their type: the better source counts") {
-  Cost typed = cost(all_reduce(1024), "import:nccl-tests", values(700, 20));
+  Cost typed = cost_from("import:nccl-tests", all_reduce(1024), values(700, 20));
   typed.key.dtype = "float32";
-  const std::vector<ChosenCost> chosen = choose_costs({typed, cost(all_reduce(1024), kBenchmark, values(900, 20))});
+  const std::vector<ChosenCost> chosen =
+      choose_costs({typed, cost_from(kBenchmarkAlone, all_reduce(1024), values(900, 20))});
   REQUIRE(chosen.size() == 1);
   CHECK(chosen[0].source.kind == CostSource::Kind::kBenchmark);
 }
 
 TEST_CASE("training's values count at their size, and correct other sizes of the same thing") {
-  const std::vector<Cost> costs{
-      cost(forward(1), kBenchmark, values(1000, 10, 0.01)), cost(forward(4), kBenchmark, values(4000, 10, 0.01)),
-      cost(forward(8), kBenchmark, values(8000, 10, 0.01)), cost(forward(4), kAlone, values(4800, 50, 0.05))};
+  const std::vector<Cost> costs{cost_from(kBenchmarkAlone, forward(1), values(1000, 10, 0.01)),
+                                cost_from(kBenchmarkAlone, forward(4), values(4000, 10, 0.01)),
+                                cost_from(kBenchmarkAlone, forward(8), values(8000, 10, 0.01)),
+                                cost_from(kTrainingAlone, forward(4), values(4800, 50, 0.05))};
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   CHECK(of(chosen, forward(4)).source.kind == CostSource::Kind::kTraining);
   CHECK(of(chosen, forward(4)).factor == 1);
@@ -132,22 +132,22 @@ TEST_CASE("training's values count at their size, and correct other sizes of the
 }
 
 TEST_CASE("a ratio that is not clear corrects nothing") {
-  const std::vector<Cost> near{cost(forward(1), kBenchmark, values(1000, 10, 0.05)),
-                               cost(forward(4), kBenchmark, values(4000, 10, 0.05)),
-                               cost(forward(4), kAlone, values(4080, 50, 0.05))};
+  const std::vector<Cost> near{cost_from(kBenchmarkAlone, forward(1), values(1000, 10, 0.05)),
+                               cost_from(kBenchmarkAlone, forward(4), values(4000, 10, 0.05)),
+                               cost_from(kTrainingAlone, forward(4), values(4080, 50, 0.05))};
   for (const ChosenCost& one : choose_costs(near)) {
     CHECK(one.source.kind == CostSource::Kind::kBenchmark);
     CHECK(one.factor == 1);
   }
-  const std::vector<Cost> few{cost(forward(1), kBenchmark, values(1000, 10)),
-                              cost(forward(1), kAlone, values(2000, static_cast<int>(kEnoughValues) - 1))};
+  const std::vector<Cost> few{cost_from(kBenchmarkAlone, forward(1), values(1000, 10)),
+                              cost_from(kTrainingAlone, forward(1), values(2000, static_cast<int>(kEnoughValues) - 1))};
   CHECK(choose_costs(few).at(0).source.kind == CostSource::Kind::kBenchmark);
 }
 
 TEST_CASE("what was measured on a disturbed machine gives way to any training on a quiet one") {
-  const std::vector<Cost> costs{cost(forward(1), "benchmark alone disturbed", values(1060, 10)),
-                                cost(forward(4), "benchmark alone disturbed", values(4240, 10)),
-                                cost(forward(4), kAlone, values(4000, 50))};
+  const std::vector<Cost> costs{cost_from("benchmark alone disturbed", forward(1), values(1060, 10)),
+                                cost_from("benchmark alone disturbed", forward(4), values(4240, 10)),
+                                cost_from(kTrainingAlone, forward(4), values(4000, 50))};
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   CHECK(of(chosen, forward(4)).statistics.mean() == Approx(4000));
   CHECK(of(chosen, forward(1)).factor == Approx(1 / 1.06).epsilon(0.01));
@@ -168,9 +168,9 @@ Statistics beside_load(std::int64_t value, int count, double longer, double shar
 TEST_CASE("a benchmark that was disturbed by planted load weighs less than a quiet training cost") {
   Random random(7);
   const auto benchmark = [&](std::int32_t samples, double longer) {
-    return cost(forward(samples), kBenchmark, beside_load(1000 * samples, 40, longer, 0.45, random));
+    return cost_from(kBenchmarkAlone, forward(samples), beside_load(1000 * samples, 40, longer, 0.45, random));
   };
-  const Cost seen = cost(forward(4), kAlone, values(3800, 50, 0.04));
+  const Cost seen = cost_from(kTrainingAlone, forward(4), values(3800, 50, 0.04));
   SECTION("the load makes half of its values half as long again: training's are taken, and its ratio wholly") {
     const std::vector<Cost> costs{benchmark(1, 1.5), benchmark(4, 1.5), seen};
     const std::vector<ChosenCost> chosen = choose_costs(costs);
@@ -186,7 +186,7 @@ TEST_CASE("a benchmark that was disturbed by planted load weighs less than a qui
     for (const ChosenCost& one : choose_costs(costs)) CHECK_FALSE(one.source.disturbed);
   }
   SECTION("a load that is there for a tenth of the time leaves quartiles as they are") {
-    const Cost few = cost(forward(1), kBenchmark, beside_load(1000, 40, 3, 0.1, random));
+    const Cost few = cost_from(kBenchmarkAlone, forward(1), beside_load(1000, 40, 3, 0.1, random));
     CHECK_FALSE(of(choose_costs({few, seen}), forward(1)).source.disturbed);
   }
 }
@@ -195,8 +195,8 @@ TEST_CASE("what always varies on a machine is not called disturbed, and what var
   Random random(3);
   std::vector<Cost> costs;
   for (std::int32_t samples = 1; samples <= 5; ++samples) {
-    costs.push_back(cost(forward(samples), kBenchmark, values(1000 * samples, 40, 0.4)));
-    costs.push_back(cost(forward(samples), kAlone, values(1000 * samples, 40, 0.4)));
+    costs.push_back(cost_from(kBenchmarkAlone, forward(samples), values(1000 * samples, 40, 0.4)));
+    costs.push_back(cost_from(kTrainingAlone, forward(samples), values(1000 * samples, 40, 0.4)));
   }
   const auto disturbed = [&] {
     return std::ranges::count_if(told_apart(costs), [](const Cost& one) { return one.source.disturbed; });
@@ -205,7 +205,7 @@ TEST_CASE("what always varies on a machine is not called disturbed, and what var
   costs[3].statistics = beside_load(2000, 40, 12, 0.5, random);  // training
   CHECK(disturbed() == 1);
   CHECK(told_apart(costs)[3].source.disturbed);
-  costs[3] = cost(forward(2), kAlone, values(2000, 40, 0.4));
+  costs[3] = cost_from(kTrainingAlone, forward(2), values(2000, 40, 0.4));
   for (Cost& one : costs) {
     if (one.source.kind == CostSource::Kind::kTraining) one.statistics = values(one.statistics.max(), 40, 0.02);
   }
@@ -223,10 +223,10 @@ TEST_CASE("between the benchmark's sizes a transfer that training saw counts whe
   const auto choose = [](double off) {
     std::vector<Cost> costs;
     for (const std::int64_t bytes : {1'000'000, 3'000'000}) {
-      costs.push_back(cost(all_reduce(bytes), kBenchmark, values(bytes, 20, 0.01)));
+      costs.push_back(cost_from(kBenchmarkAlone, all_reduce(bytes), values(bytes, 20, 0.01)));
     }
     const auto seen = std::llround(2'000'000 * off);
-    costs.push_back(cost(all_reduce(2'000'000), "training alone ranks-clock", values(seen, 50, 0.02)));
+    costs.push_back(cost_from("training alone ranks-clock", all_reduce(2'000'000), values(seen, 50, 0.02)));
     return choose_costs(costs);
   };
   CHECK(choose(1.03).size() == 2);
@@ -239,11 +239,11 @@ TEST_CASE("between the benchmark's sizes a transfer that training saw counts whe
 TEST_CASE("one transfer of many is taken as training saw it where it alone is off") {
   std::vector<Cost> costs;
   for (std::int64_t bytes = 1'000'000; bytes <= 61'000'000; bytes += 2'000'000) {
-    costs.push_back(cost(all_reduce(bytes), kBenchmark, values(bytes, 20, 0.01)));
+    costs.push_back(cost_from(kBenchmarkAlone, all_reduce(bytes), values(bytes, 20, 0.01)));
     const std::int64_t between = bytes + 1'000'000;
     const double off = between == 30'000'000 ? 1.1 : 1;
-    costs.push_back(cost(all_reduce(between), "training alone ranks-clock",
-                         values(std::llround(off * static_cast<double>(between)), 50, 0.02)));
+    costs.push_back(cost_from("training alone ranks-clock", all_reduce(between),
+                              values(std::llround(off * static_cast<double>(between)), 50, 0.02)));
   }
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   CHECK(of(chosen, all_reduce(30'000'000)).source.kind == CostSource::Kind::kTraining);
@@ -256,10 +256,10 @@ TEST_CASE("a start-up and a rate that are wrong against each other are told apar
   const auto choose = [&](std::int64_t first, std::int64_t second) {
     std::vector<Cost> costs;
     for (const std::int64_t bytes : {1000, 100'000, 1'000'000, 10'000'000, 100'000'000}) {
-      costs.push_back(cost(all_reduce(bytes), kBenchmark, values(3'000'000 + 14 * bytes / 10, 20, 0.01)));
+      costs.push_back(cost_from(kBenchmarkAlone, all_reduce(bytes), values(3'000'000 + 14 * bytes / 10, 20, 0.01)));
     }
     for (const std::int64_t bytes : {first, second}) {
-      costs.push_back(cost(all_reduce(bytes), "training alone ranks-clock", values(truth(bytes), 50, 0.01)));
+      costs.push_back(cost_from("training alone ranks-clock", all_reduce(bytes), values(truth(bytes), 50, 0.01)));
     }
     return choose_costs(costs);
   };
@@ -275,8 +275,9 @@ TEST_CASE("a start-up and a rate that are wrong against each other are told apar
 }
 
 TEST_CASE("a degree that training never saw is corrected by the others, and less sure") {
-  std::vector<Cost> costs{cost(forward(4), kBenchmark, values(4000, 10)), cost(forward(4), kAlone, values(5200, 50)),
-                          cost(forward(4, 2), kBenchmark, values(2100, 10))};
+  std::vector<Cost> costs{cost_from(kBenchmarkAlone, forward(4), values(4000, 10)),
+                          cost_from(kTrainingAlone, forward(4), values(5200, 50)),
+                          cost_from(kBenchmarkAlone, forward(4, 2), values(2100, 10))};
   const std::vector<ChosenCost> chosen = choose_costs(costs);
   CHECK(of(chosen, forward(4, 2)).factor == Approx(1.3).epsilon(0.02));
   CHECK(of(chosen, forward(4, 2)).log_sigma > 0.05);
@@ -295,9 +296,9 @@ TEST_CASE("the price of an all-reduce after training is the median of its transf
   ring.channels = 8;
   CostKey tree = ring;
   tree.algorithm = "tree";
-  const std::vector<Cost> costs{cost(ring, "training ranks-clock", values(900'000, 60, 0.02)),
-                                cost(tree, "training ranks-clock", values(1'000'000, 20, 0.02)),
-                                cost(all_reduce(7'340'032), "training host-clock waiting", values(9'000'000, 90))};
+  const std::vector<Cost> costs{cost_from("training ranks-clock", ring, values(900'000, 60, 0.02)),
+                                cost_from("training ranks-clock", tree, values(1'000'000, 20, 0.02)),
+                                cost_from("training host-clock waiting", all_reduce(7'340'032), values(9'000'000, 90))};
   Statistics transfers = values(900'000, 60, 0.02);
   transfers.merge(values(1'000'000, 20, 0.02));
   const Value price = LinkCosts(cluster, choose_costs(costs), false).all_reduce(7'340'032, 2, Placement::kIntraNode);
@@ -321,10 +322,10 @@ TEST_CASE("a collective that was slowed down by computation beside it is no pric
   };
   CostKey ring = all_reduce(7'340'032);
   ring.channels = 8;
-  const Cost slowed = cost(ring, "training beside-computation ranks-clock", values(1'500'000, 60, 0.02));
-  const Cost alone = cost(ring, "training alone ranks-clock", values(900'000, 20, 0.02));
-  const Cost not_said = cost(ring, "training ranks-clock", values(1'200'000, 60, 0.02));
-  const Cost benchmark = cost(all_reduce(7'340'032), kBenchmark, values(1'000'000, 20, 0.02));
+  const Cost slowed = cost_from("training beside-computation ranks-clock", ring, values(1'500'000, 60, 0.02));
+  const Cost alone = cost_from("training alone ranks-clock", ring, values(900'000, 20, 0.02));
+  const Cost not_said = cost_from("training ranks-clock", ring, values(1'200'000, 60, 0.02));
+  const Cost benchmark = cost_from(kBenchmarkAlone, all_reduce(7'340'032), values(1'000'000, 20, 0.02));
   CHECK(price({slowed}) == Approx(1.5).epsilon(0.015));  // better than nothing
   CHECK(price({slowed, benchmark}) == Approx(1.0));
   CHECK(price({slowed, alone, not_said, benchmark}) == Approx(0.9).epsilon(0.015));
@@ -339,7 +340,7 @@ TEST_CASE("a benchmark measures again neither what training knows nor what it ha
   for (Cost& one : world.costs) one.source = parse_cost_source("passive");
   CHECK(missing() > before);
   for (Cost& one : world.costs) {
-    one.source = parse_cost_source(kAlone);
+    one.source = parse_cost_source(kTrainingAlone);
     one.statistics = values(one.statistics.max(), kEnoughValues);
   }
   CHECK(missing() == before);
@@ -355,7 +356,7 @@ TEST_CASE("what trials have taught is not counted again when training says the s
   for (const Cost& one : world.costs) {
     const bool pass = one.key.kind == CostKind::kOperatorForward || one.key.kind == CostKind::kOperatorBackward;
     if (!pass || one.key.subject != "a" || one.key.samples != 2) continue;
-    seen.push_back(cost(one.key, kAlone, values(std::llround(1.2 * one.statistics.mean()), 50)));
+    seen.push_back(cost_from(kTrainingAlone, one.key, values(std::llround(1.2 * one.statistics.mean()), 50)));
   }
   world.costs.insert(world.costs.end(), seen.begin(), seen.end());
   const CostTable after = world.table();

@@ -13,12 +13,9 @@
 namespace trimtab::tuner {
 namespace {
 
-Cost cost(const CostKey& key, const char* source, const Statistics& statistics) {
-  return {key, statistics, parse_cost_source(source)};
-}
-
-constexpr const char* kBenchmark = "benchmark alone host-clock";
-constexpr const char* kAlone = "training alone host-clock";
+using test::cost_from;
+using test::kBenchmarkAlone;
+using test::kTrainingAlone;
 
 // A benchmark of a world's true costs: every operator's passes off by a bias of its own, and noise.
 struct Observed {
@@ -45,19 +42,20 @@ Observed observe(const test::World& world, double bias, std::int32_t samples, Ra
   for (const Cost& truth : world.costs) {
     const auto mean = static_cast<double>(truth.statistics.max());
     if (!is_pass(truth.key.kind)) {
-      observed.benchmark.push_back({truth.key, truth.statistics, parse_cost_source(kBenchmark)});
+      observed.benchmark.push_back({truth.key, truth.statistics, parse_cost_source(kBenchmarkAlone)});
       if (truth.key.kind == CostKind::kCollective) {
-        observed.training.push_back(cost(truth.key, "training host-clock waiting", noisy(5 * mean, 50, 0.3, random)));
+        observed.training.push_back(
+            cost_from("training host-clock waiting", truth.key, noisy(5 * mean, 50, 0.3, random)));
       }
       continue;
     }
     const auto [factor, fresh] = factors.try_emplace(truth.key.subject, 1.0);
     if (fresh) factor->second = std::exp(bias * random.normal());
-    observed.benchmark.push_back(cost(truth.key, kBenchmark, noisy(mean * factor->second, 8, 0.03, random)));
+    observed.benchmark.push_back(cost_from(kBenchmarkAlone, truth.key, noisy(mean * factor->second, 8, 0.03, random)));
     if (truth.key.samples != samples) continue;
-    observed.training.push_back(cost(truth.key, kAlone, noisy(mean, 50, 0.04, random)));
+    observed.training.push_back(cost_from(kTrainingAlone, truth.key, noisy(mean, 50, 0.04, random)));
     observed.training.push_back(
-        cost(truth.key, "training beside-communication host-clock", noisy(1.3 * mean, 50, 0.04, random)));
+        cost_from("training beside-communication host-clock", truth.key, noisy(1.3 * mean, 50, 0.04, random)));
   }
   return observed;
 }
@@ -178,18 +176,18 @@ Observed observe_links(const test::World& world, const LinkBias& bias, Random& r
   Observed observed;
   for (const Cost& truth : world.costs) {
     if (truth.key.kind != CostKind::kCollective) {
-      observed.benchmark.push_back({truth.key, truth.statistics, parse_cost_source(kBenchmark)});
+      observed.benchmark.push_back({truth.key, truth.statistics, parse_cost_source(kBenchmarkAlone)});
       continue;
     }
     const double believed = latency + rate * static_cast<double>(truth.key.bytes);
-    observed.benchmark.push_back(cost(truth.key, kBenchmark, noisy(believed, 20, 0.03, random)));
+    observed.benchmark.push_back(cost_from(kBenchmarkAlone, truth.key, noisy(believed, 20, 0.03, random)));
   }
   for (std::size_t i = 0; i < 2; ++i) {
     const auto bytes = world.model.operators[i].parameter_bytes;
     const double time = kLatencyNs + kNsPerByte * static_cast<double>(bytes);
     const CostKey key = test::link_key(CostKind::kCollective, bytes, 2);
-    observed.training.push_back(cost(key, "training alone ranks-clock", noisy(time, 50, 0.04, random)));
-    observed.training.push_back(cost(key, "training host-clock waiting", noisy(4 * time, 50, 0.3, random)));
+    observed.training.push_back(cost_from("training alone ranks-clock", key, noisy(time, 50, 0.04, random)));
+    observed.training.push_back(cost_from("training host-clock waiting", key, noisy(4 * time, 50, 0.3, random)));
   }
   return observed;
 }
