@@ -37,7 +37,7 @@ Status NodeNames::take(const std::string& node, const std::string& owner,
               " needs a token of its own. Those of jobs that are not over are kept. Other lost nodes that no job has "
               "had are forgotten after an hour");
   }
-  while (own.size() >= kNamesOfNode * most_of_token_) {
+  while (own.size() >= kTimesRemembered * most_of_token_) {
     const auto newest = std::find_if_not(own.rbegin(), own.rend(), is_kept);
     own.erase(std::next(newest).base());
   }

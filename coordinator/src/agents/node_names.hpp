@@ -16,8 +16,8 @@ namespace trimtab::coordinator {
 
 // Names of one token, where the configuration does not say otherwise.
 inline constexpr std::uint32_t kMostNodesOfToken = 256;
-// As many names more are remembered: more than a thief can keep by staying connected.
-inline constexpr std::size_t kNamesOfNode = 16;
+// So many times as many names are remembered: more than a thief can keep by staying connected.
+inline constexpr std::size_t kTimesRemembered = 16;
 
 class NodeNames {
  public:

@@ -139,7 +139,7 @@ TEST_CASE("names that are made up with a token take the place of one another, an
     const auto latest = made_up.end() - static_cast<std::ptrdiff_t>(std::min(made_up.size(), kMost - 1));
     return std::find(latest, made_up.end(), node) != made_up.end();
   };
-  for (std::size_t i = 0; i < 3 * kNamesOfNode * kMost; ++i) {
+  for (std::size_t i = 0; i < 3 * kTimesRemembered * kMost; ++i) {
     const std::string name = "v" + std::to_string(i);
     REQUIRE(names.take(name, "anas", is_member).ok());
     made_up.push_back(name);
@@ -147,7 +147,7 @@ TEST_CASE("names that are made up with a token take the place of one another, an
   CHECK_THAT(names.take("away", "bobs", kNobody).error().message, Contains("is another token's"));
   CHECK(names.owner_of(made_up.back()) == "anas");
   const auto held = std::ranges::count_if(made_up, [&](const auto& one) { return names.owner_of(one) == "anas"; });
-  CHECK(held == static_cast<std::ptrdiff_t>(kNamesOfNode * kMost - 1));
+  CHECK(held == static_cast<std::ptrdiff_t>(kTimesRemembered * kMost - 1));
   // Nobody has those that it gave up.
   const auto given_up = std::ranges::find_if(made_up, [&](const auto& one) { return names.owner_of(one).empty(); });
   REQUIRE(given_up != made_up.end());
