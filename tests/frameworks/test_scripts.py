@@ -5,6 +5,7 @@ from framework_job import TORCHRUN, FrameworkTest, long
 
 
 class Scripts(FrameworkTest):
+    @long  # Its card is checked in every run, and accelerate's loop, which is DDP, bit by bit.
     def test_plain_ddp_under_torchrun(self):
         alone, watched = self.both("plain_ddp.py", *TORCHRUN)
         self.assertEqual(sorted(watched.job.ranks), [0, 1])  # The launcher is none.
