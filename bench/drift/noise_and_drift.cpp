@@ -5,6 +5,7 @@
 // Steps wander (a first-order autoregression of 1 % that forgets in 30 steps), scatter by 2 %, are hit by anything now
 // and then (2 %, Pareto's of shape 2) and by a checkpoint each 50. Other work comes and goes, exponentially, four times
 // as long away as there, and makes steps longer by the same as a drift would. A second table has it stay in other ways.
+// In a third the machine's own speed wanders (a second autoregression, of so many percent and seconds).
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +30,10 @@ struct Machine {
   double size = 0.25;
   double busy_s = 8;  // of other work, in the mean; 0 = there is none
   Stays stays = Stays::kExponentially;
-  double away = 4;   // times as long
-  double at_s = -1;  // of the drift; less than 0: none
+  double away = 4;       // times as long
+  double wanders = 0;    // its own speed, a standard deviation
+  double wanders_s = 1;  // in which that is forgotten
+  double at_s = -1;      // of the drift; less than 0: none
   double seconds = 1500;
 };
 
@@ -55,12 +58,17 @@ Told watch(const Machine& machine, double lasting_ms, std::uint64_t seed) {
   const double kept = std::exp(-1.0 / 30);
   double now_s = 0;
   double wander = 0;
+  double own = machine.wanders * (machine.wanders > 0 ? random.normal() : 0);
   bool busy = false;
   double until_s = away();
   for (std::int64_t step = 1; now_s < machine.seconds; ++step) {
     for (; until_s <= now_s; until_s += busy ? stays() : away()) busy = !busy;
     wander = kept * wander + 0.01 * std::sqrt(1 - kept * kept) * random.normal();
-    double ms = machine.step_ms * std::exp(wander + 0.02 * random.normal());
+    if (machine.wanders > 0) {
+      const double still = std::exp(-machine.step_ms / 1000 / machine.wanders_s);
+      own = still * own + machine.wanders * std::sqrt(1 - still * still) * random.normal();
+    }
+    double ms = machine.step_ms * std::exp(own + wander + 0.02 * random.normal());
     if (random.uniform() < 0.02) ms *= std::min(10.0, 1 / std::sqrt(1 - random.uniform()));
     if (step % 50 == 0) ms *= 2;
     if (busy) ms *= 1 + machine.size;
@@ -132,6 +140,16 @@ int main(int argc, char** argv) {
       for (const double busy_s : {15.0, 30.0}) {
         std::printf("| %s; %.0f times |", kStays[static_cast<std::size_t>(stays)], away);
         row({.step_ms = 100, .busy_s = busy_s, .stays = stays, .away = away}, 60'000, seeds);
+      }
+    }
+  }
+  std::printf("\n");
+  head("its own speed wanders by; in");
+  for (const double wanders : {0.02, 0.05, 0.1}) {
+    for (const double wanders_s : {20.0, 60.0, 240.0}) {
+      for (const double size : {0.15, 0.25, 0.5}) {
+        std::printf("| %.0f %%; %.0f s |", 100 * wanders, wanders_s);
+        row({.step_ms = 100, .size = size, .busy_s = 0, .wanders = wanders, .wanders_s = wanders_s}, 60'000, seeds);
       }
     }
   }

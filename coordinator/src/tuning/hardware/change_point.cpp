@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <utility>
 
 #include "tuning/trial/comparison.hpp"
@@ -22,6 +23,12 @@ constexpr double kAway = 4;               // times as long as it is there is oth
 constexpr double kMostTimesLeast = 5;     // of the least time: no machine makes a job wait longer
 constexpr std::size_t kLeastBlocks = 6;   // that a change has lasted for, however long they are
 constexpr double kBack = 1.0 / 3;         // of a change: a block that is nearer to the former level is back at it
+constexpr double kWanders = 0.03;       // of a level: a standard deviation that is taken for granted before any is seen
+constexpr double kSpansBefore = 32;     // and counts as so many spans
+constexpr double kBeyondWandering = 4;  // standard deviations
+constexpr double kQuartile = 1.1503;    // of absolute normal values: the upper one, in standard deviations
+constexpr double kTimesWandering = 10;  // of the least time: what stays as long is a change however small. kMostBlocks
+constexpr std::size_t kMostSpans = 256;  // kept
 constexpr double kNormal95 = 1.96;
 constexpr double kOfMedian = 1.2533;  // a median's standard error beside a mean's
 
@@ -45,6 +52,7 @@ std::optional<StepChange> ChangePoint::add(std::int64_t step, double wall_ms) {
   if (std::cmp_less(steps_.size(), rules_.block) || !is_long) return std::nullopt;
   const Block block{block_begin_, log_of(median(steps_)), log_of(lower_quartile(steps_)), std::exchange(steps_ms_, 0)};
   steps_.clear();
+  note_span(block);
   if (!tells_level(reference_)) {
     reference_.push_back(block);
     if (tells_level(reference_)) learn();
@@ -79,6 +87,8 @@ void ChangePoint::change_plan(double ratio, double low, double high) {
   steps_.clear();
   steps_ms_ = 0;
   of_plan_.clear();
+  span_.clear();
+  span_ms_ = 0;
   if (!tells_level(reference_)) return reference_.clear();
   shift(std::log(ratio));
   least_ += std::log(low / ratio);
@@ -92,6 +102,8 @@ void ChangePoint::shift(double by) {
       one.log_low += by;
     }
   }
+  for (Span& one : spans_) one.log_low += by;
+  for (double& low : span_) low += by;
   level_ += by;
   low_level_ += by;
 }
@@ -183,6 +195,39 @@ double ChangePoint::wanted_ms() const {
   return std::max(longest_stretch_ms() - calm, least);
 }
 
+void ChangePoint::note_span(const Block& block) {
+  if (rules_.least_lasting_ms <= 0) return;
+  span_.push_back(block.log_low);
+  span_ms_ += block.ms;
+  if (span_ms_ < rules_.least_lasting_ms) return;
+  if (spans_.size() >= kMostSpans) spans_.erase(spans_.begin());
+  spans_.push_back({block.begin, lower_quartile(std::exchange(span_, {}))});
+  span_ms_ = 0;
+}
+
+// How far spans that ended before this step lie apart, a standard deviation: by the upper quartile of their distances
+// from their median, which a quarter of them, beside other work, does not move. Few spans say little of it.
+double ChangePoint::wandering(std::int64_t before) const {
+  std::vector<double> values;
+  for (const Span& one : spans_) {
+    if (one.end < before) values.push_back(one.log_low);
+  }
+  if (values.empty()) return kWanders;
+  const double middle = median(values);
+  for (double& value : values) value = -std::abs(value - middle);
+  const double seen = -lower_quartile(values) / kQuartile;
+  const auto spans = static_cast<double>(values.size());
+  return std::sqrt((kSpansBefore * kWanders * kWanders + spans * seen * seen) / (kSpansBefore + spans));
+}
+
+// Both the former level and the present one have wandered.
+bool ChangePoint::may_be_wandering(std::size_t from, double shift) const {
+  double ms = 0;
+  for (std::size_t i = from; i < since_.size(); ++i) ms += since_[i].ms;
+  if (ms >= kTimesWandering * rules_.least_lasting_ms) return false;
+  return std::abs(shift) < kBeyondWandering * std::numbers::sqrt2 * wandering(since_[from].begin);
+}
+
 // Slower for good: since then not even the fastest steps came back. Faster for good: they are most of the time, and
 // before that they never were for longer than other work stays. It makes steps slower, and never faster than they are.
 std::optional<StepChange> ChangePoint::if_lasting(std::size_t from) {
@@ -194,7 +239,9 @@ std::optional<StepChange> ChangePoint::if_lasting(std::size_t from) {
   if (ms < wanted || since_.size() - first < kLeastBlocks) return std::nullopt;
   const double shift = std::log(change_since(first).ratio());
   if (!stays_off(first, shift)) return std::nullopt;
-  if (shift > 0 || was_never_as_fast(first, shift)) return if_large(change_since(first));
+  if (shift > 0 || was_never_as_fast(first, shift)) {
+    return may_be_wandering(from, shift) ? std::nullopt : if_large(change_since(first));
+  }
   // The level was learnt while something else ran.
   reference_.assign(since_.begin() + static_cast<std::ptrdiff_t>(first), since_.end());
   since_.clear();

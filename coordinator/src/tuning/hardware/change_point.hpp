@@ -9,6 +9,10 @@
 // as long as a stretch of other work would last in one of a hundred jobs, by those that this job has seen pass (five
 // times `least_lasting` at most). That is the delay (bench/results/noise_and_drift.md). The first level is learnt over
 // `least_lasting`, so that a slow stretch is not taken for it.
+//
+// A shared machine's own speed wanders besides, for longer than that. So a change must also be larger than what this
+// job's level, over spans of `least_lasting`, has been seen to wander by. What is smaller is told once it has stayed
+// for ten times `least_lasting`.
 
 #include <cstdint>
 #include <optional>
@@ -52,6 +56,10 @@ class ChangePoint {
     double log_low = 0;  // the lower quartile: the steps that nothing has slowed down
     double ms = 0;       // of all its steps
   };
+  struct Span {            // of `least_lasting` of training
+    std::int64_t end = 0;  // the step at which its last block begins
+    double log_low = 0;    // the lower quartile of its blocks' own
+  };
   void learn();
   void shift(double by);
   [[nodiscard]] std::optional<StepChange> settle();
@@ -62,6 +70,9 @@ class ChangePoint {
   void note_stretch(const Block& block);
   [[nodiscard]] double longest_stretch_ms() const;
   [[nodiscard]] double wanted_ms() const;
+  void note_span(const Block& block);
+  [[nodiscard]] double wandering(std::int64_t before) const;
+  [[nodiscard]] bool may_be_wandering(std::size_t from, double shift) const;
   [[nodiscard]] std::optional<StepChange> if_lasting(std::size_t from);
   [[nodiscard]] bool stays_off(std::size_t first, double shift) const;
   [[nodiscard]] bool was_never_as_fast(std::size_t first, double shift) const;
@@ -89,6 +100,9 @@ class ChangePoint {
   int passed_ = 0;         // such stretches, which have ended
   double passed_ms_ = 0;   // of all of them
   double calm_ms_ = 0;     // in which no block was slow
+  std::vector<Span> spans_;
+  std::vector<double> span_;  // lower quartiles of the blocks of one that is not yet whole
+  double span_ms_ = 0;
 };
 
 }  // namespace trimtab::coordinator
