@@ -124,7 +124,7 @@ class Steps:
     """Of rank 0, as it logs them: (time.time() when it was read, seconds)."""
 
     def __init__(self, trimtab):
-        self._trimtab, self._file, self.seen = trimtab, None, []
+        self._trimtab, self._file, self._begun, self.seen = trimtab, None, "", []
 
     def read(self):
         if self._file is None:
@@ -132,9 +132,9 @@ class Steps:
             if not found:
                 return
             self._file = open(found[0], encoding="utf-8")
-        for line in self._file:
-            if line.endswith("\n"):
-                self.seen.append((time.time(), json.loads(line)["step"], json.loads(line)["wall_ns"] / 1e9))
+        *lines, self._begun = (self._begun + self._file.read()).split("\n")  # The last is not yet written to its end.
+        for step in map(json.loads, lines):
+            self.seen.append((time.time(), step["step"], step["wall_ns"] / 1e9))
 
     def median(self, spans):
         inside = [seconds for at, _, seconds in self.seen if any(on + 0.3 < at < (off or at + 1) - 0.3 for on, off in spans)]
