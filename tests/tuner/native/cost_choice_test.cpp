@@ -131,6 +131,29 @@ TEST_CASE("training's values count at their size, and correct other sizes of the
   CHECK(rests_on(one).find("benchmark, alone, host's clock; times 1.") == 0);
 }
 
+// So many values, of which one in ten takes `longer` times as long.
+Statistics skewed(std::int64_t value, int count, double longer) {
+  Statistics statistics = values(value, count - count / 10, 0.01);
+  statistics.merge(values(std::llround(static_cast<double>(value) * longer), count / 10));
+  return statistics;
+}
+
+TEST_CASE("a pass that takes longer now and then counts by its mean, and what disturbed it by 5 % at most") {
+  const auto price = [](const char* source, const CostKey& key, double longer) {
+    return measured(choose_costs({cost_from(source, key, skewed(100'000, 1000, longer))}).at(0), 1).mean;
+  };
+  CHECK(price(kTrainingAlone, forward(1), 1.3) == Approx(103'000).epsilon(0.002));
+  CHECK(price(kTrainingAlone, forward(1), 9) == Approx(105'000).epsilon(0.01));
+  CHECK(price("training alone host-clock disturbed", forward(1), 1.3) == Approx(100'000).epsilon(0.01));
+  CHECK(price("training alone ranks-clock", all_reduce(1'000'000), 1.3) == Approx(100'000).epsilon(0.01));
+  // A benchmark that calm values made is corrected by as much.
+  const std::vector<ChosenCost> chosen =
+      choose_costs({cost_from(kBenchmarkAlone, forward(1), values(100'000, 20, 0.01)),
+                    cost_from(kBenchmarkAlone, forward(4), values(400'000, 20, 0.01)),
+                    cost_from(kTrainingAlone, forward(1), skewed(110'000, 1000, 1.3))});
+  CHECK(of(chosen, forward(4)).factor == Approx(1.1 * 1.03).epsilon(0.01));
+}
+
 TEST_CASE("a ratio that is not clear corrects nothing") {
   const std::vector<Cost> near{cost_from(kBenchmarkAlone, forward(1), values(1000, 10, 0.05)),
                                cost_from(kBenchmarkAlone, forward(4), values(4000, 10, 0.05)),

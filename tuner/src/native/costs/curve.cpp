@@ -39,8 +39,7 @@ Value measured(const ChosenCost& cost, double unit) {
   constexpr double kOfEstimate = 0.20;          // as of what estimates make of other sizes
   Value value = measured(cost.statistics, unit);
   const bool in_training = seen_in_training(cost.source);
-  const bool by_median = in_training || cost.source.disturbed;
-  if (by_median) value.mean = cost.statistics.median() * unit;
+  if (in_training || cost.source.disturbed) value.mean = level_of(cost) * unit;
   double more = cost.log_sigma;
   if (in_training) more = root_of_squares(more, kSystematic);
   if (cost.source.disturbed) more = root_of_squares(more, kOfDisturbed);

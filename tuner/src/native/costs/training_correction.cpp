@@ -33,25 +33,25 @@ double log_distance(std::int64_t a, std::int64_t b) {
       std::log(static_cast<double>(std::max<std::int64_t>(a, 1)) / static_cast<double>(std::max<std::int64_t>(b, 1))));
 }
 
-double median_of(const ChosenCost& cost) {
-  return cost.statistics.median() * cost.factor;
+double corrected_level(const ChosenCost& cost) {
+  return level_of(cost) * cost.factor;
 }
 
-// The benchmark's median at a size, between its points linear; within a rounding beyond them in proportion.
+// The benchmark's level at a size, between its points linear; within a rounding beyond them in proportion.
 std::optional<std::pair<double, const ChosenCost*>> benchmark_at(const std::map<std::int64_t, ChosenCost>& points,
                                                                  std::int64_t size) {
   if (points.empty()) return std::nullopt;
   const auto above = points.lower_bound(size);
-  if (above != points.end() && above->first == size) return std::pair(median_of(above->second), &above->second);
+  if (above != points.end() && above->first == size) return std::pair(corrected_level(above->second), &above->second);
   if (above == points.begin() || above == points.end()) {
     const auto& [edge, cost] = above == points.begin() ? *points.begin() : *points.rbegin();
     if (edge <= 0 || log_distance(edge, size) > std::log(kRounding)) return std::nullopt;
-    return std::pair(median_of(cost) * static_cast<double>(size) / static_cast<double>(edge), &cost);
+    return std::pair(corrected_level(cost) * static_cast<double>(size) / static_cast<double>(edge), &cost);
   }
   const auto below = std::prev(above);
   const double share = static_cast<double>(size - below->first) / static_cast<double>(above->first - below->first);
-  const double low = median_of(below->second);
-  const double high = median_of(above->second);
+  const double low = corrected_level(below->second);
+  const double high = corrected_level(above->second);
   return std::pair(low + share * (high - low), share < 0.5 ? &below->second : &above->second);
 }
 
@@ -59,9 +59,9 @@ std::map<std::int64_t, Ratio> ratios(const Evidence& evidence) {
   std::map<std::int64_t, Ratio> all;
   for (const auto& [size, seen] : evidence.training) {
     const auto at = benchmark_at(evidence.benchmark, size);
-    const double median = seen.statistics.median();
-    if (!at || at->first <= 0 || median <= 0) continue;
-    Ratio ratio{std::log(median / at->first), 0, seen.key};
+    const double level = level_of(seen);
+    if (!at || at->first <= 0 || level <= 0) continue;
+    Ratio ratio{std::log(level / at->first), 0, seen.key};
     ratio.sigma = std::hypot(relative_error(seen), relative_error(*at->second), kSystematic);
     ratio.disturbed = at->second->source.disturbed;
     all.emplace(size, ratio);
@@ -83,15 +83,15 @@ void correct(ChosenCost cost, const Ratio& ratio, double more_sigma, std::vector
   into.push_back(std::move(cost));
 }
 
-// The logarithm of what crosses links at another size over the benchmark's `median`, of the nearest size's: no more is
+// The logarithm of what crosses links at another size over the benchmark's `level`, of the nearest size's: no more is
 // taken to be wrong than was seen to be. Above, the same difference: the start-up may be all that is wrong. Below, the
 // difference in proportion to the size: the rate may be.
 double beyond(const Evidence& evidence, const std::pair<const std::int64_t, Ratio>& seen, std::int64_t size,
-              double median) {
+              double level) {
   const double whole = seen.second.weight * seen.second.log;
   const auto at = benchmark_at(evidence.benchmark, seen.first);
   const double shrunk = std::min(1.0, static_cast<double>(size) / static_cast<double>(seen.first));
-  const double times = 1 + shrunk * (at ? at->first : 0) * std::expm1(whole) / median;
+  const double times = 1 + shrunk * (at ? at->first : 0) * std::expm1(whole) / level;
   const auto [least, most] = std::minmax({0.0, whole});
   return std::clamp(std::log(std::max(times, std::exp(least))), least, most);
 }
@@ -123,8 +123,8 @@ class TwoCauses {
 
   // At another size the nearest to `log` that they leave open by a standard error, and that error. Nothing but `log`
   // where that error is no less than what times are off by as a rule: of one size, or of some that are near each other.
-  [[nodiscard]] std::pair<double, double> nearest(double log, double median) const {
-    const double u = 1 / median - u_;
+  [[nodiscard]] std::pair<double, double> nearest(double log, double level) const {
+    const double u = 1 / level - u_;
     const double error = std::sqrt(wider_ * (1 / weights_ + u * u / squares_));
     if (!(error * error < usual_)) return {log, kOpen};  // nor where it is no number
     const double said = 1 + excess_ + slope_ * u;
@@ -150,19 +150,19 @@ void correct_links(const Evidence& evidence, const std::map<std::int64_t, Ratio>
                    std::vector<ChosenCost>& into) {
   const TwoCauses causes(evidence, taken);
   for (const auto& [size, cost] : evidence.benchmark) {
-    const double median = median_of(cost);
-    if (taken.contains(size) || median <= 0) continue;
+    const double level = corrected_level(cost);
+    if (taken.contains(size) || level <= 0) continue;
     const auto& near = *nearest(taken, size);
     const auto above = taken.upper_bound(size);
     double one = 0;  // as if one cause alone were wrong
     if (above == taken.begin() || above == taken.end()) {
-      one = beyond(evidence, near, size, median);
+      one = beyond(evidence, near, size, level);
     } else {
       const auto below = std::prev(above);
       const double share = log_distance(below->first, size) / log_distance(below->first, above->first);
       one = (1 - share) * below->second.weight * below->second.log + share * above->second.weight * above->second.log;
     }
-    const auto [log, error] = causes.nearest(one, median);
+    const auto [log, error] = causes.nearest(one, level);
     Ratio here = near.second;
     here.log = log / here.weight;
     const double far = kPerDoubling * log_distance(near.first, size) / std::log(2.0);
@@ -260,6 +260,12 @@ CurveKey curve_of(CostKey key) {
 
 std::int64_t size_of(const CostKey& key) {
   return is_pass(key.kind) ? key.samples : key.bytes;
+}
+
+double level_of(const ChosenCost& cost) {
+  const double median = cost.statistics.median();
+  if (!is_pass(cost.key.kind) || cost.source.disturbed) return median;
+  return std::clamp(cost.statistics.mean(), median * (1 - kSkew), median * (1 + kSkew));
 }
 
 Corrections corrected(const std::map<CurveKey, Evidence>& curves) {

@@ -14,6 +14,12 @@ using CurveKey = CostKey;
 // Samples of an operator, bytes of what crosses links.
 [[nodiscard]] std::int64_t size_of(const CostKey& key);
 
+// Of a cost's values, without its factor: what a step takes of it. A step adds up many passes, those that took longer
+// than most with them. So passes on a quiet machine count by their mean, as far as it is within kSkew of the median:
+// beyond that a few were disturbed. All else counts by its median.
+[[nodiscard]] double level_of(const ChosenCost& cost);
+inline constexpr double kSkew = 0.05;
+
 // Of one thing, by size. Training's own values are alone, without waiting, and enough.
 struct Evidence {
   std::map<std::int64_t, ChosenCost> benchmark;
@@ -27,7 +33,7 @@ struct Corrections {
   std::vector<CostKey> left_out;
 };
 
-// With r the logarithm of training's median over the benchmark's, interpolated at training's size:
+// With r the logarithm of training's level over the benchmark's, interpolated at training's size:
 //   * all r of operators' passes, and all of what crosses links, are weighed together. Where they are no farther from 0
 //     than their noise explains, none is taken. Else each is taken by its weight t^2 / (t^2 + sigma^2), with t how far
 //     true ratios spread. A benchmark on a disturbed machine gives way to any r, wholly;
