@@ -134,21 +134,21 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("\n");
-  head("other work stays; away");
+  head("other work stays, away");
   for (const Stays stays : {Stays::kExponentially, Stays::kEqually, Stays::kUnevenly}) {
     for (const double away : {1.0, 4.0, 20.0}) {
       for (const double busy_s : {15.0, 30.0}) {
-        std::printf("| %s; %.0f times |", kStays[static_cast<std::size_t>(stays)], away);
+        std::printf("| %s, %.0f times |", kStays[static_cast<std::size_t>(stays)], away);
         row({.step_ms = 100, .busy_s = busy_s, .stays = stays, .away = away}, 60'000, seeds);
       }
     }
   }
   std::printf("\n");
-  head("its own speed wanders by; in");
+  head("its own speed wanders by, in");
   for (const double wanders : {0.02, 0.05, 0.1}) {
     for (const double wanders_s : {20.0, 60.0, 240.0}) {
       for (const double size : {0.15, 0.25, 0.5}) {
-        std::printf("| %.0f %%; %.0f s |", 100 * wanders, wanders_s);
+        std::printf("| %.0f %%, %.0f s |", 100 * wanders, wanders_s);
         row({.step_ms = 100, .size = size, .busy_s = 0, .wanders = wanders, .wanders_s = wanders_s}, 60'000, seeds);
       }
     }
