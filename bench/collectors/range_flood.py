@@ -1,5 +1,7 @@
-"""What a range around every microsecond of work costs: the same work with and without ranges in turn, in one process, by processor time.
-Beside it the same calls into an empty library. Prints a Markdown table. Usage: range_flood.py BUILD [RUNS]      BUILD: build/release
+"""What a range around every microsecond of work costs: the same work with ranges, and between calls that do nothing, in turn, in one
+process, by processor time. Beside it the same calls into an empty library. Prints a Markdown table.
+
+    range_flood.py BUILD [RUNS]      BUILD: build/release
 """
 import os
 import pathlib
