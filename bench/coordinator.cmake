@@ -4,7 +4,7 @@ target_link_libraries(bench_coordinator PRIVATE coordinator benchmark::benchmark
 
 # bench/results/noise_and_drift.md.
 add_executable(noise_and_drift drift/noise_and_drift.cpp)
-target_include_directories(noise_and_drift PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src)
+target_include_directories(noise_and_drift PRIVATE ${PROJECT_SOURCE_DIR}/coordinator/src ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(noise_and_drift PRIVATE tuning trimtab_warnings)
 
 # A job's searches by `unified` and by `aceso`, with the same budget.

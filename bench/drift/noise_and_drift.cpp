@@ -2,89 +2,28 @@
 // the machine, how often a change that stays is missed, and after how long it is told. Writes a table for
 // bench/results/noise_and_drift.md. Usage: noise_and_drift [SEEDS [FIRST_SEED]]
 //
-// Steps wander (a first-order autoregression of 1 % that forgets in 30 steps), scatter by 2 %, are hit by anything now
-// and then (2 %, Pareto's of shape 2) and by a checkpoint each 50. Other work comes and goes, exponentially, four times
-// as long away as there, and makes steps longer by the same as a drift would. A second table has it stay in other ways.
-// In a third the machine's own speed wanders (a second autoregression, of so many percent and seconds).
+// The machine is that of tests/coordinator/busy_machine.hpp. In a second table other work stays in other ways. In a
+// third the machine's own speed wanders.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 
-#include "base/random.hpp"
-#include "tuning/hardware/change_point.hpp"
+#include "coordinator/busy_machine.hpp"
 
 using namespace trimtab;
 using namespace trimtab::coordinator;
 
 namespace {
 
-// How long other work stays, beside its mean.
-enum class Stays : std::uint8_t { kExponentially, kEqually, kUnevenly };
 constexpr const char* kStays[] = {"exponential", "all equal", "log-normal, sigma 1"};
-
-struct Machine {
-  double step_ms = 1000;
-  double size = 0.25;
-  double busy_s = 8;  // of other work, in the mean; 0 = there is none
-  Stays stays = Stays::kExponentially;
-  double away = 4;       // times as long
-  double wanders = 0;    // its own speed, a standard deviation
-  double wanders_s = 1;  // in which that is forgotten
-  double at_s = -1;      // of the drift; less than 0: none
-  double seconds = 1500;
-};
-
-struct Told {
-  std::optional<StepChange> change;
-  double at_s = 0;
-};
-
-Told watch(const Machine& machine, double lasting_ms, std::uint64_t seed) {
-  Random random(seed);
-  ChangePointRules rules;
-  rules.least_lasting_ms = lasting_ms;
-  ChangePoint one(rules);
-  const auto away = [&] {
-    return machine.busy_s > 0 ? -std::log(1 - random.uniform()) * machine.away * machine.busy_s : 1e12;
-  };
-  const auto stays = [&] {
-    if (machine.stays == Stays::kEqually) return machine.busy_s;
-    if (machine.stays == Stays::kUnevenly) return machine.busy_s * std::exp(random.normal() - 0.5);
-    return -std::log(1 - random.uniform()) * machine.busy_s;
-  };
-  const double kept = std::exp(-1.0 / 30);
-  double now_s = 0;
-  double wander = 0;
-  double own = machine.wanders * (machine.wanders > 0 ? random.normal() : 0);
-  bool busy = false;
-  double until_s = away();
-  for (std::int64_t step = 1; now_s < machine.seconds; ++step) {
-    for (; until_s <= now_s; until_s += busy ? stays() : away()) busy = !busy;
-    wander = kept * wander + 0.01 * std::sqrt(1 - kept * kept) * random.normal();
-    if (machine.wanders > 0) {
-      const double still = std::exp(-machine.step_ms / 1000 / machine.wanders_s);
-      own = still * own + machine.wanders * std::sqrt(1 - still * still) * random.normal();
-    }
-    double ms = machine.step_ms * std::exp(own + wander + 0.02 * random.normal());
-    if (random.uniform() < 0.02) ms *= std::min(10.0, 1 / std::sqrt(1 - random.uniform()));
-    if (step % 50 == 0) ms *= 2;
-    if (busy) ms *= 1 + machine.size;
-    if (machine.at_s >= 0 && now_s >= machine.at_s) ms *= 1 + machine.size;
-    now_s += ms / 1000;
-    if (auto change = one.add(step, ms)) return {change, now_s};
-  }
-  return {std::nullopt, now_s};
-}
 
 struct Seeds {
   int first = 1;
   int count = 100;
 };
 
-void row(Machine machine, double lasting_ms, const Seeds& seeds) {
+void row(BusyMachine machine, double lasting_ms, const Seeds& seeds) {
   constexpr double kAt = 600;
   int alarms = 0;
   int missed = 0;
@@ -93,9 +32,9 @@ void row(Machine machine, double lasting_ms, const Seeds& seeds) {
   double most_s = 0;
   for (int seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     machine.at_s = -1;
-    alarms += watch(machine, lasting_ms, static_cast<std::uint64_t>(seed)).change ? 1 : 0;
+    alarms += watched(machine, lasting_ms, static_cast<std::uint64_t>(seed)).change ? 1 : 0;
     machine.at_s = kAt;
-    const auto [change, at_s] = watch(machine, lasting_ms, 100'000 + static_cast<std::uint64_t>(seed));
+    const auto [change, at_s] = watched(machine, lasting_ms, 100'000 + static_cast<std::uint64_t>(seed));
     early += change && at_s < kAt ? 1 : 0;
     missed += !change ? 1 : 0;
     if (!change || at_s < kAt) continue;
@@ -135,6 +74,7 @@ int main(int argc, char** argv) {
   }
   std::printf("\n");
   head("other work stays, away");
+  using Stays = BusyMachine::Stays;
   for (const Stays stays : {Stays::kExponentially, Stays::kEqually, Stays::kUnevenly}) {
     for (const double away : {1.0, 4.0, 20.0}) {
       for (const double busy_s : {15.0, 30.0}) {

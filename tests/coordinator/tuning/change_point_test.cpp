@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../busy_machine.hpp"
 #include "../recorded_steps.hpp"
 #include "base/random.hpp"
 
@@ -13,6 +14,8 @@ using namespace trimtab;
 using namespace trimtab::coordinator;
 
 namespace {
+
+constexpr double kLastingMs = 60'000;
 
 // Step noise, a slow drift, stragglers and checkpoints; from `at` on steps take `shift` times as long.
 std::optional<StepChange> watched(std::uint64_t seed, int steps, int at, double shift, double noise = 0.02,
@@ -200,57 +203,6 @@ TEST_CASE("what lasts fifteen steps is no change, and what stays is one after tw
   }
 }
 
-namespace {
-
-// A machine on which something else runs a fifth of the time, for `busy_s` in the mean, and makes steps `size` longer;
-// they wander, too, and some are hit by anything. From `at_s` on, less than 0: never, all are `size` longer.
-struct BusyMachine {
-  double step_ms = 1000;
-  double size = 0.25;
-  double busy_s = 8;
-  double at_s = -1;
-  double seconds = 1500;
-  double wanders = 0;     // its own speed besides, a standard deviation
-  double wanders_s = 60;  // in which that is forgotten
-};
-
-struct Told {
-  std::optional<StepChange> change;
-  double at_s = 0;
-};
-
-Told watched(const BusyMachine& machine, std::uint64_t seed) {
-  Random random(seed);
-  ChangePointRules rules;
-  rules.least_lasting_ms = 60'000;
-  ChangePoint one(rules);
-  const auto drawn = [&random](double mean) { return -std::log(1 - random.uniform()) * mean; };
-  double now_s = 0;
-  double wander = 0;
-  double own = machine.wanders > 0 ? machine.wanders * random.normal() : 0;
-  bool busy = false;
-  double until_s = drawn(4 * machine.busy_s);
-  for (std::int64_t step = 1; now_s < machine.seconds; ++step) {
-    for (; until_s <= now_s; until_s += drawn(busy ? machine.busy_s : 4 * machine.busy_s)) busy = !busy;
-    const double kept = std::exp(-1.0 / 30);
-    wander = kept * wander + 0.01 * std::sqrt(1 - kept * kept) * random.normal();
-    if (machine.wanders > 0) {
-      const double still = std::exp(-machine.step_ms / 1000 / machine.wanders_s);
-      own = still * own + machine.wanders * std::sqrt(1 - still * still) * random.normal();
-    }
-    double ms = machine.step_ms * std::exp(own + wander + 0.02 * random.normal());
-    if (random.uniform() < 0.02) ms *= std::min(10.0, 1 / std::sqrt(1 - random.uniform()));
-    if (step % 50 == 0) ms *= 2;
-    if (busy) ms *= 1 + machine.size;
-    if (machine.at_s >= 0 && now_s >= machine.at_s) ms *= 1 + machine.size;
-    now_s += ms / 1000;
-    if (auto change = one.add(step, ms)) return {change, now_s};
-  }
-  return {std::nullopt, now_s};
-}
-
-}  // namespace
-
 TEST_CASE("other work that comes and goes is no change, and a change as large that stays is one, seeds 1 to 100",
           "[drift]") {
   BusyMachine machine;
@@ -271,9 +223,9 @@ TEST_CASE("other work that comes and goes is no change, and a change as large th
   double slowest_s = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     machine.at_s = -1;
-    alarms += watched(machine, seed).change ? 1 : 0;
+    alarms += watched(machine, kLastingMs, seed).change ? 1 : 0;
     machine.at_s = 600;
-    const auto [change, at_s] = watched(machine, 1000 + seed);
+    const auto [change, at_s] = watched(machine, kLastingMs, 1000 + seed);
     const bool told = change && at_s >= 600 && change->ratio() > 1;
     missed += told ? 0 : 1;
     if (told) slowest_s = std::max(slowest_s, at_s - 600);
@@ -292,7 +244,7 @@ namespace {
 // are so after step `at`; 0 = something was told before.
 double delay_s(int at, const std::function<bool(int)>& slow) {
   ChangePointRules rules;
-  rules.least_lasting_ms = 60'000;
+  rules.least_lasting_ms = kLastingMs;
   ChangePoint one(rules);
   for (int step = 1; step <= at + 600; ++step) {
     if (one.add(step, (step > at || slow(step) ? 1300 : 1000) + step % 7)) return std::max(0, step - at) * 1.3;
@@ -321,16 +273,16 @@ TEST_CASE("a machine's own speed that wanders is no change, and what is larger t
           "[drift]") {
   BusyMachine machine;
   machine.step_ms = 500;
-  machine.busy_s = 1e9;
+  machine.busy_s = 0;
   machine.wanders = 0.05;
   machine.size = 0.5;
   int alarms = 0;
   int told = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     machine.at_s = -1;
-    alarms += watched(machine, seed).change ? 1 : 0;
+    alarms += watched(machine, kLastingMs, seed).change ? 1 : 0;
     machine.at_s = 600;
-    const auto [change, at_s] = watched(machine, 1000 + seed);
+    const auto [change, at_s] = watched(machine, kLastingMs, 1000 + seed);
     told += change && at_s >= 600 && change->ratio() > 1 ? 1 : 0;
   }
   INFO(alarms << " false alarms in 100 jobs of 25 minutes, " << told << " of 100 changes told");
@@ -341,7 +293,7 @@ TEST_CASE("a machine's own speed that wanders is no change, and what is larger t
 TEST_CASE("what a young job's level may wander by is told once it has stayed for ten minutes", "[drift]") {
   const auto delay_of = [](double ratio) {
     ChangePointRules rules;
-    rules.least_lasting_ms = 60'000;
+    rules.least_lasting_ms = kLastingMs;
     ChangePoint one(rules);
     double since_s = 0;
     for (int step = 1;; ++step) {
@@ -365,7 +317,7 @@ TEST_CASE("a first stretch that is long for other work is waited for, since a yo
 
 TEST_CASE("a level that was learnt while something else ran is learnt again, and told as no change", "[drift]") {
   ChangePointRules rules;
-  rules.least_lasting_ms = 60'000;
+  rules.least_lasting_ms = kLastingMs;
   ChangePoint one(rules);
   // The first minute is slow but for one short break.
   for (int step = 1; step <= 400; ++step) {
@@ -381,7 +333,7 @@ TEST_CASE("a level that was learnt while something else ran is learnt again, and
 
 TEST_CASE("what has become faster for good is told, though other work comes and goes", "[drift]") {
   ChangePointRules rules;
-  rules.least_lasting_ms = 60'000;
+  rules.least_lasting_ms = kLastingMs;
   ChangePoint one(rules);
   std::optional<StepChange> change;
   for (int step = 1; step <= 600 && !change; ++step) {
