@@ -84,6 +84,8 @@ def main():
     parser.add_argument("--keep", help="a folder that keeps each series' databases and reports")
     parser.add_argument("--out")
     options = parser.parse_args()
+    if options.keep:
+        pathlib.Path(options.keep).mkdir(parents=True, exist_ok=True)
     chosen = {"quiet": ("quiet", 0), "loaded": (f"{options.load} busy beside run 1", options.load)}
     tables = [(name, *series(name, options, load)) for which, (name, load) in chosen.items() if options.only in (None, which)]
     text = "# The same job again and again on one database\n\n"
