@@ -1,15 +1,18 @@
 #include "files.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <thread>
 
 #include "base/units.hpp"
 
@@ -20,8 +23,39 @@ namespace {
 constexpr int kMostLinks = 40;                // that Linux follows
 constexpr Bytes kMostRead = Bytes{64} << 20;  // as documents may have; a device or a pipe may never end
 
+constexpr int kLockTries = 500;
+constexpr std::chrono::milliseconds kLockPause{20};
+
 bool is_trusted(uid_t user) {
   return user == 0 || user == ::geteuid();
+}
+
+// The file that a path names behind links of this user's and root's.
+Result<std::string> followed(const std::string& path) {
+  std::string name = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat found {};
+    if (::lstat(name.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) return name;
+    if (!is_trusted(found.st_uid)) {
+      return bad_input(name + " is another user's link, and is not followed: name the file itself, or remove the link");
+    }
+    std::error_code failure;
+    const std::filesystem::path next = std::filesystem::read_symlink(name, failure);
+    if (failure) return unavailable("cannot read the link " + name + ": " + failure.message());
+    name = (std::filesystem::path(name).parent_path() / next).string();
+  }
+  return bad_input(path + " is a link that leads to itself: name the file itself");
+}
+
+// Of a database that is read: what SQLite and Trimtab keep beside it.
+bool is_beside(const std::string& out, const std::string& input) {
+  std::error_code failure;
+  const auto written = std::filesystem::weakly_canonical(out, failure).string();
+  const auto read = std::filesystem::weakly_canonical(input, failure).string();
+  for (const char* end : {"-wal", "-shm", "-journal", "-confirmed", ".first-page", ".lock"}) {
+    if (!written.empty() && written == read + end) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -55,6 +89,10 @@ Status check_apart(const std::string& flag, const std::string& out, const std::v
   std::error_code failure;
   for (const std::string& input : inputs) {
     if (!std::filesystem::is_regular_file(input, failure)) continue;
+    if (is_beside(out, input)) {
+      return bad_input(flag + ": " + out + " belongs to the database " + input +
+                       ", which is read here and could be lost; name another");
+    }
     if (!std::filesystem::equivalent(out, input, failure)) continue;
     return bad_input(flag + ": " + out + " is the file " + input +
                      ", which is read here and would be lost; name another");
@@ -91,14 +129,36 @@ Status write_private_file(const std::string& path, std::string_view content) {
   return write_durably(path, content, 0600);
 }
 
-Status write_shared_file(const std::string& path, std::string_view content, mode_t mode) {
+Result<Descriptor> lock_directory(const std::string& directory) {
+  Descriptor lock(::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() < 0) return unavailable("cannot open the directory " + directory + ": " + std::strerror(errno));
+  for (int tries = 0; ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno != EINTR && errno != EWOULDBLOCK) break;  // a file system without locks
+    if (tries == kLockTries) {
+      return unavailable("another command has been changing files in " + directory +
+                         " for ten seconds (a lock on it is held): try again when it has ended");
+    }
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return lock;
+}
+
+Status change_shared_file(const std::string& path, mode_t mode, const ChangeText& change) {
+  TRIMTAB_TRY(const std::string file, followed(path));
+  TRIMTAB_TRY(const Descriptor lock, lock_directory(std::filesystem::path(file).parent_path().string()));
   struct stat before {};
-  const bool was_there = ::stat(path.c_str(), &before) == 0;
+  const bool was_there = ::stat(file.c_str(), &before) == 0;
+  std::string text;
+  if (was_there) {
+    TRIMTAB_TRY(text, read_file(file));
+  }
+  TRIMTAB_TRY(const std::string content, change(text));
+  if (was_there && content == text) return {};
   const mode_t kept = was_there ? before.st_mode & 0777U : mode;
-  TRIMTAB_TRY_STATUS(write_durably(path, content, kept));
-  const bool owned = !was_there || ::chown(path.c_str(), before.st_uid, before.st_gid) == 0;
-  if (owned && ::chmod(path.c_str(), kept) == 0) return {};
-  return unavailable(path +
+  TRIMTAB_TRY_STATUS(write_durably(file, content, kept));
+  const bool owned = !was_there || ::chown(file.c_str(), before.st_uid, before.st_gid) == 0;
+  if (owned && ::chmod(file.c_str(), kept) == 0) return {};
+  return unavailable(file +
                      " is written, but its owner and mode could not be kept, so that a daemon may not read it: " +
                      std::strerror(errno));
 }

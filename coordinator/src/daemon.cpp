@@ -246,6 +246,8 @@ struct Running final : Daemon {
     tell("tokens", tokens);
     const auto denied = access.reload_denied(in_any_case);
     tell("names on the deny list", denied);
+    if (denied.ok() && *denied && !access.freed().empty())
+      spdlog::warn("no longer on the deny list, and let in again: {}", access.freed());
     reload_site(in_any_case);
     const auto news = [](const Result<bool>& fresh) { return fresh.ok() && *fresh; };
     judge_links(news(tokens) || news(denied));
@@ -260,7 +262,7 @@ struct Running final : Daemon {
   void reload_site(bool in_any_case) {
     Settings& settings = services.settings;
     if (settings.site_policy.empty()) return;
-    auto site = load_site_policy(settings.site_policy);
+    auto site = load_site_policy(settings.site_policy, /*may_be_empty=*/false);
     const std::string problem = site.ok() ? "" : site.error().message;
     if (const bool is_new = std::exchange(site_problem, problem) != problem; !site.ok()) {
       if (is_new || in_any_case) spdlog::error("the site's policy stays as it was: {}", problem);

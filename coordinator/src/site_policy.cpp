@@ -99,9 +99,13 @@ Result<SitePolicy> parse_site_policy(std::string_view toml, const std::string& s
   return site;
 }
 
-Result<SitePolicy> load_site_policy(const std::string& path) {
+Result<SitePolicy> load_site_policy(const std::string& path, bool may_be_empty) {
   if (path.empty()) return SitePolicy();
   TRIMTAB_TRY(const std::string text, net::read_granting_file(path));
+  if (!may_be_empty && text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return bad_input(
+        path + " is empty, as an editor leaves it for a moment. To allow everything, leave a line that begins with #");
+  }
   return parse_site_policy(text, path);
 }
 

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
@@ -108,7 +110,7 @@ TEST_CASE("one command puts a name or a certificate on the deny list, for the co
   CHECK(contains(named.err, "within five seconds"));
   CHECK(mode_of(denied) == 0644U);
   REQUIRE(trimtab_program({"cert", "revoke", serial, "--deny-list", denied}).exit_code == 0);
-  CHECK(content_of(denied) == "name n0\nserial " + serial + "\n");
+  CHECK(content_of(denied) == "name n0\nname " + serial + "\nserial " + serial + "\n");
   CHECK(contains(trimtab_program({"cert", "revoke", "n0", "--deny-list", denied}).out, "was denied already"));
   CHECK(trimtab_program({"cert", "revoke", "a b", "--deny-list", denied}).exit_code == 2);
   // Without the flag it is where the coordinator's configuration says.
@@ -168,4 +170,51 @@ TEST_CASE("a token is shown once, and the coordinator's file keeps its hash alon
   CHECK(trimtab_program({"token", "remove", "ana", "--tokens", tokens}).exit_code == 1);
   CHECK_FALSE(contains(content_of(tokens), "ana"));
   CHECK(trimtab_program({"token", "add", "x", "--role", "king", "--tokens", tokens}).exit_code == 2);
+}
+
+TEST_CASE("tokens and revocations that are made at the same time are all there") {
+  const Scratch scratch;
+  const std::string tokens = scratch.path("tokens");
+  const std::string denied = scratch.path("denied");
+  REQUIRE(shell("touch " + denied + " && chmod 600 " + denied) == 0);
+  REQUIRE(trimtab_program({"token", "add", "old", "--tokens", tokens}).exit_code == 0);
+  std::vector<std::unique_ptr<Running>> all;
+  const auto start = [&all](const std::vector<std::string>& words) { all.push_back(std::make_unique<Running>(words)); };
+  start({"token", "remove", "old", "--tokens", tokens});
+  for (int i = 0; i < 6; ++i) start({"token", "add", "p" + std::to_string(i), "--tokens", tokens});
+  for (int i = 0; i < 6; ++i) start({"cert", "revoke", "n" + std::to_string(i), "--deny-list", denied});
+  for (const auto& one : all) CHECK(one->wait().exit_code == 0);
+  const std::string left = content_of(tokens);
+  CHECK_FALSE(contains(left, "\nold "));
+  for (int i = 0; i < 6; ++i) {
+    CHECK(contains(left, "\np" + std::to_string(i) + " "));
+    CHECK(contains(content_of(denied), "name n" + std::to_string(i) + "\n"));
+  }
+}
+
+TEST_CASE("a deny list or a tokens file behind a link is changed where it is") {
+  const Scratch scratch;
+  REQUIRE(shell("mkdir " + scratch.path("shared")) == 0);
+  const std::string tokens = scratch.path("tokens");
+  const std::string denied = scratch.path("denied");
+  REQUIRE(trimtab_program({"token", "add", "p", "--tokens", scratch.path("shared/tokens")}).exit_code == 0);
+  REQUIRE(trimtab_program({"cert", "revoke", "n0", "--deny-list", scratch.path("shared/denied")}).exit_code == 0);
+  for (const char* name : {"tokens", "denied"}) {
+    REQUIRE(shell("ln -s shared/" + std::string(name) + " " + scratch.path(name)) == 0);
+  }
+  CHECK(trimtab_program({"cert", "revoke", "n1", "--deny-list", denied}).exit_code == 0);
+  CHECK(trimtab_program({"token", "remove", "p", "--tokens", tokens}).exit_code == 0);
+  CHECK(std::filesystem::is_symlink(denied));
+  CHECK(std::filesystem::is_symlink(tokens));
+  CHECK(content_of(scratch.path("shared/denied")) == "name n0\nname n1\n");
+  CHECK_FALSE(contains(content_of(scratch.path("shared/tokens")), "\np "));
+}
+
+TEST_CASE("what may be a name and a serial number is revoked as both") {
+  const Scratch scratch;
+  const std::string denied = scratch.path("denied");
+  const Outcome done = trimtab_program({"cert", "revoke", "3f2a9c0d5b7e41aa", "--deny-list", denied});
+  CHECK(done.exit_code == 0);
+  CHECK(contains(done.out, "name 3f2a9c0d5b7e41aa and serial 3F2A9C0D5B7E41AA is denied from now on"));
+  CHECK(content_of(denied) == "name 3f2a9c0d5b7e41aa\nserial 3F2A9C0D5B7E41AA\n");
 }

@@ -159,3 +159,10 @@ TEST_CASE("an output that is an input under any name is refused, and the input s
   CHECK(::trimtab_program({"db", "export", scene.costs, "-o", "-"}).out == content_of(scene.scratch.path("costs.csv")));
   refuses({"db", "merge", "", scene.costs}, {"an empty name is none"});
 }
+
+TEST_CASE("an output that belongs to a database that is read is refused") {
+  const Scene scene;
+  for (const char* end : {"-wal", "-shm", "-journal", "-confirmed", ".first-page", ".lock"}) {
+    refuses({"db", "export", scene.costs, "-o", scene.costs + end}, {"belongs to the database", "name another"});
+  }
+}

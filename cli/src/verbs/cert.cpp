@@ -81,6 +81,8 @@ void tell(const std::string& what, const std::string& directory, const std::stri
 }
 
 Result<int> init(const Arguments& arguments, Console& console) {
+  TRIMTAB_TRY_STATUS(make_private_directories(arguments.directory));
+  TRIMTAB_TRY(const Descriptor lock, lock_directory(arguments.directory));
   const std::string certificate = path_of(arguments.directory, kAuthority, ".crt");
   const std::string key = path_of(arguments.directory, kAuthority, ".key");
   if (std::filesystem::exists(certificate) || std::filesystem::exists(key)) {
@@ -91,7 +93,6 @@ Result<int> init(const Arguments& arguments, Console& console) {
   request.kind = net::CertificateKind::kAuthority;
   request.name = arguments.cluster;
   TRIMTAB_TRY(const net::Certificate made, net::make_authority(request));
-  TRIMTAB_TRY_STATUS(make_private_directories(arguments.directory));
   TRIMTAB_TRY_STATUS(store(made, arguments.directory, kAuthority));
   tell("authority " + arguments.cluster, arguments.directory, kAuthority, made, arguments.json, console);
   return 0;
@@ -164,21 +165,28 @@ Result<std::string> deny_list_of(const Arguments& arguments) {
 }
 
 Result<int> revoke(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const net::Denied denied, net::parse_denied(arguments.name));
+  TRIMTAB_TRY(const std::vector<net::Denied> denied, net::parse_denied(arguments.name));
   TRIMTAB_TRY(const std::string path, deny_list_of(arguments));
-  std::string text;
-  if (is_there(path)) {
-    TRIMTAB_TRY(text, read_file(path));
-  }
-  TRIMTAB_TRY(const net::DenyList list, net::DenyList::parse(text, path));
-  const bool is_new = !list.contains(denied);
-  if (is_new) {
-    if (!text.empty() && text.back() != '\n') text += '\n';
-    // Others may read it: it is the coordinator's user who must.
-    TRIMTAB_TRY_STATUS(write_shared_file(path, text + net::line_of(denied), 0644));
-  }
+  bool is_new = false;
+  const auto with_denied = [&](const std::string& text) -> Result<std::string> {
+    TRIMTAB_TRY(const net::DenyList list, net::DenyList::parse(text, path));
+    std::string lines = text;
+    for (const net::Denied& one : denied) {
+      if (list.contains(one)) continue;
+      if (!lines.empty() && lines.back() != '\n') lines += '\n';
+      lines += net::line_of(one);
+      is_new = true;
+    }
+    return lines;
+  };
+  // Others may read it: it is the coordinator's user who must.
+  TRIMTAB_TRY_STATUS(change_shared_file(path, 0644, with_denied));
   TRIMTAB_TRY_STATUS(net::check_granting_file(path, ::geteuid()));
-  const std::string what = net::line_of(denied).substr(0, net::line_of(denied).size() - 1);
+  std::string what;
+  for (const net::Denied& one : denied) {
+    const std::string line = net::line_of(one);
+    what += (what.empty() ? "" : " and ") + line.substr(0, line.size() - 1);
+  }
   if (arguments.json) {
     console.out << json_text({{"denied", what}, {"file", path}, {"new", is_new}}) << "\n";
     return 0;
@@ -236,7 +244,8 @@ void add_cert(CLI::App& root, Selection& selection) {
                   "trimtab cert revoke n0");
   add_action(verb, selection, arguments, revoke);
   add_value(verb, "name", arguments->name, "NAME|SERIAL",
-            "A name of nodes, people and tokens, or the serial number of one certificate", Need::kRequired);
+            "A name of nodes, people and tokens, or the serial number of one certificate; what may be either is both",
+            Need::kRequired);
   add_value(verb, "--deny-list", arguments->deny_list, "FILE",
             "The file that the coordinator reads (default: as its configuration says)");
   add_value(verb, "--configuration", arguments->configuration, "DIR", "Where coordinator.toml is", Need::kHasDefault);

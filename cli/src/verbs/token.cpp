@@ -23,8 +23,7 @@ struct Arguments {
   bool json = false;
 };
 
-Result<net::Tokens> read_tokens(const std::string& path, bool may_be_missing) {
-  if (may_be_missing && !std::filesystem::exists(path)) return net::Tokens{};
+Result<net::Tokens> read_tokens(const std::string& path) {
   TRIMTAB_TRY(const std::string text, read_file(path));
   return net::Tokens::parse(text, path);
 }
@@ -44,16 +43,21 @@ Result<int> add(const Arguments& arguments, Console& console) {
         "--tenant out, but found '" +
         arguments.tenant + "'");
   }
-  TRIMTAB_TRY(net::Tokens tokens, read_tokens(arguments.tokens, true));
-  const bool several = tokens.has_several_tenants();
   TRIMTAB_TRY(const std::string token, net::new_token());
   const std::string own = of_costs ? net::kEveryTenant : arguments.name;
   const std::string tenant = arguments.tenant.empty() ? own : arguments.tenant;
-  TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant, arguments.nodes}, token));
-  // The token first: one that nobody has is worse than one that is not known yet.
-  if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
-  TRIMTAB_TRY_STATUS(write_shared_file(arguments.tokens, tokens.text(), 0600));
-  if (!several && tokens.has_several_tenants()) {
+  bool begins_several = false;
+  const auto with_token = [&](const std::string& text) -> Result<std::string> {
+    TRIMTAB_TRY(net::Tokens tokens, net::Tokens::parse(text, arguments.tokens));
+    begins_several = !tokens.has_several_tenants();
+    TRIMTAB_TRY_STATUS(tokens.add({arguments.name, *role, tenant, arguments.nodes}, token));
+    begins_several = begins_several && tokens.has_several_tenants();
+    // The token first: one that nobody has is worse than one that is not known yet.
+    if (!arguments.out.empty()) TRIMTAB_TRY_STATUS(write_private_file(arguments.out, token + "\n"));
+    return tokens.text();
+  };
+  TRIMTAB_TRY_STATUS(change_shared_file(arguments.tokens, 0600, with_token));
+  if (begins_several) {
     console.err << "several tenants hand in jobs from now on: each node must show whose it runs (docs/security.md, "
                    "\"Whose jobs a node runs\"), and until it does it is given no further one\n";
   }
@@ -69,18 +73,20 @@ Result<int> add(const Arguments& arguments, Console& console) {
 }
 
 Result<int> remove(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(net::Tokens tokens, read_tokens(arguments.tokens, false));
-  if (!tokens.remove(arguments.name)) {
+  if (const auto there = read_tokens(arguments.tokens); !there.ok()) return there.error();
+  const auto without_token = [&](const std::string& text) -> Result<std::string> {
+    TRIMTAB_TRY(net::Tokens tokens, net::Tokens::parse(text, arguments.tokens));
+    if (tokens.remove(arguments.name)) return tokens.text();
     return no(arguments.tokens + ": there is no token of the name '" + arguments.name + "'");
-  }
-  TRIMTAB_TRY_STATUS(write_shared_file(arguments.tokens, tokens.text(), 0600));
+  };
+  TRIMTAB_TRY_STATUS(change_shared_file(arguments.tokens, 0600, without_token));
   console.out << (arguments.json ? json_text({{"removed", arguments.name}}) : "removed the token of " + arguments.name)
               << "\n";
   return 0;
 }
 
 Result<int> list(const Arguments& arguments, Console& console) {
-  TRIMTAB_TRY(const net::Tokens tokens, read_tokens(arguments.tokens, false));
+  TRIMTAB_TRY(const net::Tokens tokens, read_tokens(arguments.tokens));
   TextTable table({"name", "role", "tenant", "nodes"});
   json entries = json::array();
   for (const net::TokenOwner& owner : tokens.owners()) {

@@ -31,8 +31,9 @@ inline constexpr std::string_view kOwnKnobs = "own_knobs";
 
 [[nodiscard]] const SettingTable<SitePolicy>& site_policy_settings();
 [[nodiscard]] Result<SitePolicy> parse_site_policy(std::string_view toml, const std::string& source);
-// The file, checked as one that grants (net/granting_file.hpp). An empty path: everything is allowed.
-[[nodiscard]] Result<SitePolicy> load_site_policy(const std::string& path);
+// The file, checked as one that grants (net/granting_file.hpp). An empty path: everything is allowed. Where it is read
+// again an empty file is an error: it may be half written.
+[[nodiscard]] Result<SitePolicy> load_site_policy(const std::string& path, bool may_be_empty = true);
 
 // What the job asks for and the site does not allow: what was asked, what is allowed, by which file. Empty = nothing.
 [[nodiscard]] std::string objection(const SitePolicy& site, const Job& job, bool tune);

@@ -78,6 +78,8 @@ class Access {
   // The files' reload(); false where there is none.
   [[nodiscard]] Result<bool> reload(bool in_any_case);
   [[nodiscard]] Result<bool> reload_denied(bool in_any_case);
+  // Whom that has let in again, as words. Empty: nobody.
+  [[nodiscard]] std::string freed() const { return denied_ ? denied_->freed() : ""; }
 
  private:
   [[nodiscard]] std::optional<Denial> denied(const std::optional<net::PeerIdentity>& peer) const;

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/certificates.hpp"
 
@@ -22,9 +23,9 @@ struct Denied {
   auto operator<=>(const Denied&) const = default;
 };
 
-// 16 or more hexadecimal digits, with ':' between them or without, are a serial number; anything else is a name: 1 to
-// 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-'.
-[[nodiscard]] Result<Denied> parse_denied(std::string_view text);
+// A name is 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-'. 16 or more hexadecimal digits, with ':' between them or
+// without, are a serial number. What may be either is both, as a container's id that is a node's name: the name first.
+[[nodiscard]] Result<std::vector<Denied>> parse_denied(std::string_view text);
 // As it stands in the file, with the end of the line.
 [[nodiscard]] std::string line_of(const Denied& denied);
 
@@ -35,6 +36,10 @@ class DenyList final {
 
   [[nodiscard]] bool contains(const Denied& denied) const { return entries_.contains(denied); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  // What `other` denies is denied, too.
+  void add(const DenyList& other) { entries_.insert(other.entries_.begin(), other.entries_.end()); }
+  // Those of `before` that are not in this list, as "name n0, serial 1A2B". Empty: none.
+  [[nodiscard]] std::string freed(const DenyList& before) const;
   // Why it is not let in, as "name n0" or "serial 1A2B"; nothing: it is.
   [[nodiscard]] std::optional<std::string> denies(const PeerIdentity& peer) const;
   [[nodiscard]] std::optional<std::string> denies_name(const std::string& name) const;
@@ -44,13 +49,16 @@ class DenyList final {
 };
 
 // Such a file, read again without a restart. One that is not there denies nobody; one that goes away while it is used
-// is an error, and what it said stays. Used on one thread.
+// is an error, and what it said stays. One that is empty, or whose last line has no end, is taken to be half written:
+// who was denied stays denied beside who stands there. Used on one thread.
 class DenyFile final {
  public:
   [[nodiscard]] static Result<std::unique_ptr<DenyFile>> load(const std::string& path);
   ~DenyFile();
   // As Credentials::reload().
   [[nodiscard]] Result<bool> reload(bool in_any_case = false);
+  // Whom the last reload() has let in again, as freed() says it.
+  [[nodiscard]] const std::string& freed() const;
   [[nodiscard]] const DenyList& list() const;
   [[nodiscard]] const std::string& path() const;
 

@@ -48,12 +48,14 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-Result<Denied> parse_denied(std::string_view text) {
+Result<std::vector<Denied>> parse_denied(std::string_view text) {
+  std::vector<Denied> denied;
+  if (is_tenant_name(text)) denied.push_back({Denied::Kind::kName, std::string(text)});
   const auto digits = static_cast<std::size_t>(std::ranges::count_if(text, [](char one) { return one != ':'; }));
   if (std::string serial = serial_of(text); digits >= kFewestDigits && !serial.empty()) {
-    return Denied{Denied::Kind::kSerial, std::move(serial)};
+    denied.push_back({Denied::Kind::kSerial, std::move(serial)});
   }
-  if (is_tenant_name(text)) return Denied{Denied::Kind::kName, std::string(text)};
+  if (!denied.empty()) return denied;
   return bad_input(
       "a name (1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-') or a serial number (16 or more hexadecimal digits) is "
       "needed, but found '" +
@@ -88,6 +90,15 @@ Result<DenyList> DenyList::parse(std::string_view text, const std::string& sourc
   return list;
 }
 
+std::string DenyList::freed(const DenyList& before) const {
+  std::string text;
+  for (const Denied& one : before.entries_) {
+    if (contains(one)) continue;
+    text += (text.empty() ? "" : ", ") + std::string(word_of(one.kind)) + " " + one.text;
+  }
+  return text;
+}
+
 std::optional<std::string> DenyList::denies(const PeerIdentity& peer) const {
   if (auto named = denies_name(peer.name)) return named;
   const std::string serial = serial_of(peer.serial);
@@ -105,7 +116,10 @@ struct DenyFile::Implementation {
 
   Status read() {
     TRIMTAB_TRY(const std::string text, file.read(WatchedFile::Kind::kGrants));
-    TRIMTAB_TRY(list, DenyList::parse(text, file.path()));
+    TRIMTAB_TRY(DenyList fresh, DenyList::parse(text, file.path()));
+    if (text.empty() || text.back() != '\n') fresh.add(list);
+    freed = fresh.freed(list);
+    list = std::move(fresh);
     was_there = true;
     return {};
   }
@@ -116,6 +130,7 @@ struct DenyFile::Implementation {
 
   WatchedFile file;
   DenyList list;
+  std::string freed;
   bool was_there = false;
 };
 
@@ -134,6 +149,10 @@ Result<bool> DenyFile::reload(bool in_any_case) {
   if (!in_any_case && !own.file.changed()) return false;
   TRIMTAB_TRY_STATUS(own.read());
   return true;
+}
+
+const std::string& DenyFile::freed() const {
+  return implementation_->freed;
 }
 
 const DenyList& DenyFile::list() const {

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "store/database_backend.hpp"
+#include "store/file_place.hpp"
 
 namespace trimtab {
 
@@ -11,10 +12,12 @@ bool names_server(std::string_view name) {
 }
 
 std::optional<Bytes> bytes_on_disk(const std::string& name) {
+  if (names_server(name)) return std::nullopt;
+  const auto path = real_name(name, false);
   std::error_code absent;
-  const auto file = names_server(name) ? 0 : std::filesystem::file_size(name, absent);
-  if (names_server(name) || absent) return std::nullopt;
-  const auto log = std::filesystem::file_size(name + "-wal", absent);
+  const auto file = path.ok() ? std::filesystem::file_size(*path, absent) : 0;
+  if (!path.ok() || absent) return std::nullopt;
+  const auto log = std::filesystem::file_size(*path + "-wal", absent);
   return static_cast<Bytes>(file + (absent ? 0 : log));
 }
 

@@ -581,8 +581,9 @@ Result<std::unique_ptr<DatabaseBackend>> try_open(const std::string& path, Datab
 
 }  // namespace
 
-Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& path, DatabaseMode mode,
+Result<std::unique_ptr<DatabaseBackend>> open_sqlite(const std::string& name, DatabaseMode mode,
                                                      const Migrations& migrations, bool exclusive) {
+  TRIMTAB_TRY(const std::string path, real_name(name, mode != DatabaseMode::kReadOnly));
   auto opened = try_open(path, mode, migrations, exclusive);
   const bool is_refused = !opened.ok() && opened.error().kind == ErrorKind::kBadInput;
   if (!is_refused || mode == DatabaseMode::kReadOnly || !mend_first_page(path)) return opened;

@@ -43,15 +43,42 @@ TEST_CASE("a line that is none, or stands there twice, is refused with its numbe
 }
 
 TEST_CASE("what a person names is a serial number or a name") {
-  CHECK(parse_denied("n0")->kind == Denied::Kind::kName);
-  CHECK(parse_denied("ana@lab")->text == "ana@lab");
-  CHECK(parse_denied("deadbeef")->kind == Denied::Kind::kName);
-  const auto serial = parse_denied("4f:00:aa:11:bb:22:cc:33:dd:44:ee:55:ff:66:77:88:99:aa:bb:cc");
-  REQUIRE(serial.ok());
-  CHECK(*serial == Denied{Denied::Kind::kSerial, kSerial});
-  CHECK(line_of(*serial) == "serial " + std::string(kSerial) + "\n");
+  using Kind = Denied::Kind;
+  const auto denied = [](std::string_view text) { return parse_denied(text).value(); };
+  CHECK(denied("n0") == std::vector<Denied>{{Kind::kName, "n0"}});
+  CHECK(denied("ana@lab") == std::vector<Denied>{{Kind::kName, "ana@lab"}});
+  CHECK(denied("deadbeef") == std::vector<Denied>{{Kind::kName, "deadbeef"}});
+  const auto serial = denied("4f:00:aa:11:bb:22:cc:33:dd:44:ee:55:ff:66:77:88:99:aa:bb:cc");
+  CHECK(serial == std::vector<Denied>{{Kind::kSerial, kSerial}});
+  CHECK(line_of(serial.at(0)) == "serial " + std::string(kSerial) + "\n");
+  // A container's id is a fine name of a node.
+  CHECK(denied("3f2a9c0d5b7e41aa") ==
+        std::vector<Denied>{{Kind::kName, "3f2a9c0d5b7e41aa"}, {Kind::kSerial, "3F2A9C0D5B7E41AA"}});
   CHECK_FALSE(parse_denied("a b").ok());
   CHECK_FALSE(parse_denied("").ok());
+}
+
+TEST_CASE("a deny list that is half written lets nobody in, and one that is whole says whom") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "denied";
+  const auto write = [&path](const char* text) { std::ofstream(path) << text; };
+  write("name other\nname pq\n");
+  const auto file = DenyFile::load(path).value();
+  for (const char* half : {"", "name other\nname p", "name other"}) {
+    write(half);
+    INFO("'" << half << "'");
+    REQUIRE(file->reload(true).ok());
+    CHECK(file->list().denies_name("pq"));
+    CHECK(file->list().denies_name("other"));
+    CHECK(file->freed().empty());
+  }
+  write("name other\n");
+  REQUIRE(file->reload(true).ok());
+  CHECK_FALSE(file->list().denies_name("pq"));
+  CHECK(file->freed() == "name p, name pq");
+  write("# nobody\n");
+  REQUIRE(file->reload(true).ok());
+  CHECK(file->list().size() == 0);
 }
 
 TEST_CASE("a deny list that comes is read, and one that goes away stays in force") {
@@ -70,7 +97,7 @@ TEST_CASE("a deny list that comes is read, and one that goes away stays in force
   std::filesystem::remove(path);
   CHECK_FALSE((*file)->reload().ok());
   CHECK((*file)->list().denies_name("n0"));
-  std::ofstream(path) << "";
+  std::ofstream(path) << "# nobody\n";
   CHECK(*(*file)->reload());
   CHECK_FALSE((*file)->list().denies_name("n0"));
   std::filesystem::permissions(path, std::filesystem::perms::others_write, std::filesystem::perm_options::add);

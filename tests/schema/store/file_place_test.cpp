@@ -4,6 +4,7 @@
 #include "store/file_place.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -229,4 +230,54 @@ TEST_CASE("a lock that is a file of somebody's, too, is held and not written") {
   REQUIRE(owner.ok());
   CHECK(bytes_of(directory.file("precious")) == "precious");
   CHECK_FALSE(OwnerLock::acquire(directory.file("d")).ok());
+}
+
+TEST_CASE("a database behind a link has its log, its marks and its owner beside the file itself") {
+  const TemporaryDirectory directory;
+  fs::create_directory(directory.file("disk"));
+  fs::create_directory(directory.file("other"));
+  const std::string path = directory.file("disk/things.db");
+  const std::string link = directory.file("things.db");
+  fs::create_symlink("disk/things.db", link);
+  fs::create_symlink("../things.db", directory.file("other/things.db"));
+  {
+    Database database = create(link, /*exclusive=*/true);
+    REQUIRE(add(database, "a").ok());
+    CHECK(database.name() == path);
+    CHECK(fs::exists(path + "-wal"));
+    CHECK(fs::exists(path + ".lock"));
+    CHECK_FALSE(fs::exists(link + ".lock"));
+    for (const std::string& name : {path, link, directory.file("other/things.db")}) {
+      const auto second = Database::open(name, DatabaseMode::kCreate, kThings, /*exclusive=*/true);
+      REQUIRE_FALSE(second.ok());
+      CHECK_THAT(second.error().message, Catch::Contains("belongs to process"));
+    }
+    fs::copy_file(path + "-wal", path + "-kept");
+  }
+  CHECK(names_in(link) == "a");
+  // As after a kill, and the disk is not there for one start: its log is not made away with.
+  fs::rename(path + "-kept", path + "-wal");
+  fs::rename(path, directory.file("away"));
+  CHECK_FALSE(Database::open(link, DatabaseMode::kCreate, kThings, /*exclusive=*/true).ok());
+  CHECK(fs::exists(path + "-wal"));
+}
+
+TEST_CASE("a database's name is never a URI of SQLite's") {
+  CHECK(real_name("file::memory:", true).value() == "./file::memory:");
+  CHECK(real_name("/a/file:x", true).value() == "/a/file:x");
+}
+
+TEST_CASE("a link that leads to itself, and another user's, are no database") {
+  const TemporaryDirectory directory;
+  fs::create_symlink("turns.db", directory.file("turns.db"));
+  const auto turns = Database::open(directory.file("turns.db"), DatabaseMode::kCreate, kThings);
+  REQUIRE_FALSE(turns.ok());
+  CHECK_THAT(turns.error().message, Catch::Contains("leads to itself"));
+  if (::geteuid() != 0) return;
+  fs::create_symlink("things.db", directory.file("theirs.db"));
+  REQUIRE(::lchown(directory.file("theirs.db").c_str(), 12345, 12345) == 0);
+  const auto theirs = Database::open(directory.file("theirs.db"), DatabaseMode::kCreate, kThings);
+  REQUIRE_FALSE(theirs.ok());
+  CHECK_THAT(theirs.error().message, Catch::Contains("another user's link"));
+  CHECK_FALSE(fs::exists(directory.file("things.db")));
 }
