@@ -13,6 +13,12 @@ void Stream::connect(const boost::asio::ip::tcp::endpoint& address, Completed do
 }
 
 void Stream::read_some(const FewBuffers<boost::asio::mutable_buffer>& buffers, Transferred done) {
+  if (told_) {
+    done = [told = told_, done = std::move(done)](boost::system::error_code failure, std::size_t bytes) {
+      told(bytes);
+      done(failure, bytes);
+    };
+  }
   if (tls_) return tls_->async_read_some(buffers, std::move(done));
   tcp_->async_read_some(buffers, std::move(done));
 }

@@ -103,6 +103,8 @@ class Stream {  // not final: Asio derives from it to look at it
   }
   void expires_never() { tcp_->expires_never(); }
   void close() { tcp_->close(); }
+  // Told of the bytes of each read before its handler is. It must not end the stream then, but later.
+  void on_read(std::function<void(std::size_t bytes)> told) { told_ = std::move(told); }
 
   friend void beast_close_socket(Stream& stream) { stream.close(); }
 
@@ -119,6 +121,7 @@ class Stream {  // not final: Asio derives from it to look at it
 
   std::unique_ptr<TcpStream> tcp_;
   std::unique_ptr<TlsStream> tls_;
+  std::function<void(std::size_t)> told_;
 };
 
 // Who is at the other end, by certificate. Nothing without TLS, or where none was shown.

@@ -318,6 +318,19 @@ TEST_CASE("who floods with pings or pongs is ended, in the middle of a message a
   CHECK(pair.refusals[0].kind == Refusal::Kind::kMalformed);
 }
 
+TEST_CASE("who floods with frames that hold nothing, or next to nothing, is ended") {
+  Pair pair;
+  pair.serve();
+  const std::string empty("\x00\x80\x00\x00\x00\x00", 6);
+  const std::string one("\x00\x81\x00\x00\x00\x00x", 7);
+  const bool is_empty = GENERATE(false, true);
+  std::string flood("\x02\x80\x00\x00\x00\x00", 6);
+  for (int i = 0; i < 500'000; ++i) flood += is_empty ? empty : one;
+  after_upgrade(pair, flood);
+  REQUIRE(run_until(pair.loop, [&] { return pair.peer_ends.size() == 1; }));
+  CHECK_THAT(pair.peer_ends[0], Catch::Contains("frames that hold nothing"));
+}
+
 TEST_CASE("when every connection is of use a new one is closed at once") {
   Pair pair;
   ServerOptions options;
