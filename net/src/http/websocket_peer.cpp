@@ -23,8 +23,8 @@ constexpr auto kHandshakeTimeout = std::chrono::seconds(10);
 // Pings, pongs and the like, each of which is read between two messages whatever the rate of those is. Nobody who means
 // well sends one in a second.
 constexpr Rate kControlFrames{20, 0};
-// Bytes that are no part of a message: heads of frames. A frame without content is read without a pause, too.
-constexpr Rate kFrameHeads{0, 1 << 20};
+// Heads of frames, for one message: those without content are read without a pause, and are within no rate.
+constexpr Bytes kMostFrameHeads = Bytes{1} << 20;
 // A peer that has once sent a large frame does not keep its memory.
 constexpr std::size_t kKeptBytes = 64 * 1024;
 // What is read at once of a frame: from a peer that has not said who it is, and from the others.
@@ -231,26 +231,22 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     const auto bytes = buffer_.cdata();
     if (!closing_) core_->peer_message(id_, {static_cast<const char*>(bytes.data()), bytes.size()});
     const Nanoseconds wait = rate_.take(std::chrono::steady_clock::now().time_since_epoch(), bytes.size());
-    message_bytes_ += buffer_.size();
+    other_bytes_ = 0;
     buffer_.consume(buffer_.size());
     if (buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();
     hold(buffer_.capacity());
     read_on(wait);
   }
 
-  // What has come and is not part of a message, beyond what has been counted as such.
+  // What has come since the last message and is no part of the next one.
   void count(std::size_t bytes) {
-    read_bytes_ += bytes;
-    const std::uint64_t known = message_bytes_ + buffer_.size() + head_bytes_;
-    if (read_bytes_ <= known || finished_ || closing_) return;
-    const std::uint64_t heads = std::exchange(head_bytes_, head_bytes_ + (read_bytes_ - known));
-    const Nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-    if (heads_.take(now, static_cast<std::size_t>(head_bytes_ - heads)).count() == 0) return;
+    other_bytes_ += bytes;
+    if (other_bytes_ <= kMostFrameHeads + buffer_.size() || finished_ || closing_) return;
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
       if (self->finished_ || self->closing_) return;
       self->refuse(Refusal::Kind::kMalformed,
-                   "it sends WebSocket frames that hold nothing, or next to nothing, more than " +
-                       format_bytes(Bytes{kFrameHeads.bytes_per_second}) + " a second of them");
+                   "it sends WebSocket frames that hold nothing, or next to nothing: more than " +
+                       format_bytes(kMostFrameHeads) + " of frames' heads for one message");
     });
   }
 
@@ -346,10 +342,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
   UpgradeRequest request_;
   RateLimit rate_;
   RateLimit controls_{kControlFrames};
-  RateLimit heads_{kFrameHeads};
-  std::uint64_t read_bytes_ = 0;     // from the connection
-  std::uint64_t message_bytes_ = 0;  // of them, of messages that were delivered
-  std::uint64_t head_bytes_ = 0;     // of them, counted as heads
+  std::uint64_t other_bytes_ = 0;  // that have come since the last message: the next one's, and heads of frames
   beast::flat_buffer buffer_;
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
