@@ -30,23 +30,6 @@ bool is_trusted(uid_t user) {
   return user == 0 || user == ::geteuid();
 }
 
-// The file that a path names behind links of this user's and root's.
-Result<std::string> followed(const std::string& path) {
-  std::string name = path;
-  for (int links = 0; links < kMostLinks; ++links) {
-    struct stat found {};
-    if (::lstat(name.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) return name;
-    if (!is_trusted(found.st_uid)) {
-      return bad_input(name + " is another user's link, and is not followed: name the file itself, or remove the link");
-    }
-    std::error_code failure;
-    const std::filesystem::path next = std::filesystem::read_symlink(name, failure);
-    if (failure) return unavailable("cannot read the link " + name + ": " + failure.message());
-    name = (std::filesystem::path(name).parent_path() / next).string();
-  }
-  return bad_input(path + " is a link that leads to itself: name the file itself");
-}
-
 // Of a database that is read: what SQLite and Trimtab keep beside it.
 bool is_beside(const std::string& out, const std::string& input) {
   std::error_code failure;
@@ -144,7 +127,7 @@ Result<Descriptor> lock_directory(const std::string& directory) {
 }
 
 Status change_shared_file(const std::string& path, mode_t mode, const ChangeText& change) {
-  TRIMTAB_TRY(const std::string file, followed(path));
+  TRIMTAB_TRY(const std::string file, followed_name(path, LinksOf::kRootAndUser));
   TRIMTAB_TRY(const Descriptor lock, lock_directory(std::filesystem::path(file).parent_path().string()));
   struct stat before {};
   const bool was_there = ::stat(file.c_str(), &before) == 0;

@@ -20,6 +20,11 @@ namespace trimtab {
 // no link is followed.
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text, mode_t mode = 0666);
 
+// The file that a path names where its last part is a link, or a link to a link. Else the path. Nothing needs to be
+// there. Where it is to be written, a link that is neither root's nor this user's is refused: it may lead anywhere.
+enum class LinksOf { kAnybody, kRootAndUser };
+[[nodiscard]] Result<std::string> followed_name(const std::string& path, LinksOf whose);
+
 // Syncs a file's bytes, or a directory's names. False: errno says why.
 [[nodiscard]] bool reaches_disk(const std::string& path);
 

@@ -1,6 +1,7 @@
 #include "schema/durable_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,8 @@
 namespace trimtab {
 
 namespace {
+
+constexpr int kMostLinks = 40;  // that Linux follows
 
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
@@ -50,6 +53,24 @@ Status replace(const std::string& path, std::string_view text, mode_t mode, bool
 }
 
 }  // namespace
+
+Result<std::string> followed_name(const std::string& path, LinksOf whose) {
+  std::string name = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat found {};
+    if (::lstat(name.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) return name;
+    if (whose == LinksOf::kRootAndUser && found.st_uid != 0 && found.st_uid != ::geteuid()) {
+      return bad_input(name +
+                       " is another user's link, and nothing is written through it. Name the file itself, or remove "
+                       "the link");
+    }
+    std::error_code failure;
+    const std::filesystem::path next = std::filesystem::read_symlink(name, failure);
+    if (failure) return unavailable("cannot read the link " + name + ": " + failure.message());
+    name = (std::filesystem::path(name).parent_path() / next).string();
+  }
+  return bad_input(path + " is a link that leads to itself. Name the file itself");
+}
 
 Status write_durably(const std::string& path, std::string_view text, mode_t mode) {
   return replace(path, text, mode, true);

@@ -1,7 +1,6 @@
 #include "store/file_place.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -34,26 +33,11 @@ std::string aside_of(const std::string& path) {
   return aside;
 }
 
-constexpr int kMostLinks = 40;  // that Linux follows
-
 }  // namespace
 
 Result<std::string> real_name(const std::string& path, bool is_written) {
-  std::string name = path.starts_with("file:") ? "./" + path : path;
-  for (int links = 0; links < kMostLinks; ++links) {
-    struct stat found {};
-    if (::lstat(name.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) return name;
-    if (is_written && found.st_uid != 0 && found.st_uid != ::geteuid()) {
-      return bad_input(name +
-                       " is another user's link, and nothing is written through it. Name the file itself, or remove "
-                       "the link");
-    }
-    std::error_code failure;
-    const std::filesystem::path next = std::filesystem::read_symlink(name, failure);
-    if (failure) return unavailable("cannot read the link " + name + ": " + failure.message());
-    name = (std::filesystem::path(name).parent_path() / next).string();
-  }
-  return bad_input(path + " is a link that leads to itself. Name the file itself");
+  const std::string name = path.starts_with("file:") ? "./" + path : path;
+  return followed_name(name, is_written ? LinksOf::kRootAndUser : LinksOf::kAnybody);
 }
 
 std::optional<FileIdentity> identity_of(const std::string& path) {

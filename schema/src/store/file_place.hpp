@@ -20,9 +20,9 @@ struct FileIdentity {
 };
 [[nodiscard]] std::optional<FileIdentity> identity_of(const std::string& path);
 
-// The file that a path names where its last part is a link, or a link to a link: SQLite puts a log beside the file, so
-// all that stands beside it must go there, too. Else the path. A name that SQLite would take for a URI gets "./" before
-// it. `is_written`: another user's link is refused, since it may lead anywhere. Nothing needs to be there.
+// A database's file behind links (followed_name()): SQLite puts a log beside the file, so all that stands beside it
+// must go there, too. A name that SQLite would take for a URI gets "./" before it. `is_written`: another user's link is
+// refused.
 [[nodiscard]] Result<std::string> real_name(const std::string& path, bool is_written);
 
 // A database file and its log, as they were when it was opened.
