@@ -140,11 +140,10 @@ def train(options):
     examples = Examples(options)
     dist.barrier()
     alone = timed_alone(plain, options, microbatch)
-    if options.fault == "slow_data":
-        share = options.share or 0.2
-        # Workers load while the ranks compute: what is waited for is what they are slower.
-        each = share / (1 - share) if options.workers == 0 else options.workers / (1 - share)
-        examples.seconds_each = each * alone / microbatch
+    share = options.share or 0.2
+    if options.fault == "slow_data" and options.workers > 0:
+        # They load while the ranks compute: what is waited for is what they are slower.
+        examples.seconds_each = options.workers / (1 - share) * alone / microbatch
     batches = iter(DataLoader(examples, batch_size=microbatch, num_workers=options.workers))
     times, own = [], []
     begin = last = time.perf_counter()
@@ -169,6 +168,8 @@ def train(options):
             plain.longer = (options.share or 0.15) * sorted(own)[2] / accumulation
         times.append((now - last) * 1e3)
         last = now
+        if options.fault == "slow_data" and options.workers == 0 and len(times) == 8:  # Of the whole step, waiting included.
+            examples.seconds_each = share / (1 - share) * sorted(times[3:])[2] / 1e3 / (accumulation * microbatch)
         if len(times) % 10 == 0 or len(times) >= options.steps:
             over = torch.tensor([int(now - begin > options.seconds or len(times) >= options.steps)])
             dist.broadcast(over, 0)
