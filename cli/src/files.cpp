@@ -23,8 +23,8 @@ namespace {
 constexpr int kMostLinks = 40;                // that Linux follows
 constexpr Bytes kMostRead = Bytes{64} << 20;  // as documents may have; a device or a pipe may never end
 
-constexpr int kLockTries = 500;
-constexpr std::chrono::milliseconds kLockPause{20};
+constexpr Nanoseconds kLockPatience = std::chrono::seconds(10);
+constexpr Nanoseconds kLockPoll = std::chrono::milliseconds(20);
 
 bool is_trusted(uid_t user) {
   return user == 0 || user == ::geteuid();
@@ -112,18 +112,27 @@ Status write_private_file(const std::string& path, std::string_view content) {
   return write_durably(path, content, 0600);
 }
 
+bool take_lock(const Descriptor& file, const Clock& clock, std::optional<Nanoseconds> patience) {
+  if (!patience) {
+    while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+    return true;
+  }
+  const Nanoseconds end = clock.monotonic() + *patience;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR && errno != EWOULDBLOCK) return true;  // a file system without locks
+    if (clock.monotonic() >= end) return false;
+    std::this_thread::sleep_for(kLockPoll);
+  }
+  return true;
+}
+
 Result<Descriptor> lock_directory(const std::string& directory) {
   Descriptor lock(::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock.get() < 0) return unavailable("cannot open the directory " + directory + ": " + std::strerror(errno));
-  for (int tries = 0; ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
-    if (errno != EINTR && errno != EWOULDBLOCK) break;  // a file system without locks
-    if (tries == kLockTries) {
-      return unavailable("another command has been changing files in " + directory +
-                         " for ten seconds (a lock on it is held): try again when it has ended");
-    }
-    std::this_thread::sleep_for(kLockPause);
-  }
-  return lock;
+  if (take_lock(lock, SystemClock(), kLockPatience)) return lock;
+  return unavailable("another command has been changing files in " + directory +
+                     " for ten seconds (a lock on it is held): try again when it has ended");
 }
 
 Status change_shared_file(const std::string& path, mode_t mode, const ChangeText& change) {

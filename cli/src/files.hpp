@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "schema/durable_file.hpp"
 
@@ -56,6 +57,9 @@ class Descriptor {
 // mask. A link of this user's or root's is followed and stays, another user's is refused.
 using ChangeText = std::function<Result<std::string>(const std::string& text)>;
 [[nodiscard]] Status change_shared_file(const std::string& path, mode_t mode, const ChangeText& change);
+// An flock. False: another process has held it for all of `patience`; without one it is waited for. A file system
+// without locks counts as locked.
+[[nodiscard]] bool take_lock(const Descriptor& file, const Clock& clock, std::optional<Nanoseconds> patience);
 // Waits for other commands that change files in that directory.
 [[nodiscard]] Result<Descriptor> lock_directory(const std::string& directory);
 [[nodiscard]] Status make_directories(const std::string& path);

@@ -14,8 +14,8 @@ void Stream::connect(const boost::asio::ip::tcp::endpoint& address, Completed do
 
 void Stream::read_some(const FewBuffers<boost::asio::mutable_buffer>& buffers, Transferred done) {
   if (told_) {
-    done = [told = told_, done = std::move(done)](boost::system::error_code failure, std::size_t bytes) {
-      told(bytes);
+    done = [this, done = std::move(done)](boost::system::error_code failure, std::size_t bytes) {
+      told_(bytes);
       done(failure, bytes);
     };
   }

@@ -103,7 +103,8 @@ class Stream {  // not final: Asio derives from it to look at it
   }
   void expires_never() { tcp_->expires_never(); }
   void close() { tcp_->close(); }
-  // Told of the bytes of each read before its handler is. It must not end the stream then, but later.
+  // Told of the bytes of each read before its handler is. It must not end the stream then, but later. Whoever reads
+  // keeps the stream until his handler is called.
   void on_read(std::function<void(std::size_t bytes)> told) { told_ = std::move(told); }
 
   friend void beast_close_socket(Stream& stream) { stream.close(); }

@@ -174,7 +174,7 @@ Result<int> revoke(const Arguments& arguments, Console& console) {
     for (const net::Denied& one : denied) {
       if (list.contains(one)) continue;
       if (!lines.empty() && lines.back() != '\n') lines += '\n';
-      lines += net::line_of(one);
+      lines += net::line_of(one) + "\n";
       is_new = true;
     }
     return lines;
@@ -183,10 +183,7 @@ Result<int> revoke(const Arguments& arguments, Console& console) {
   TRIMTAB_TRY_STATUS(change_shared_file(path, 0644, with_denied));
   TRIMTAB_TRY_STATUS(net::check_granting_file(path, ::geteuid()));
   std::string what;
-  for (const net::Denied& one : denied) {
-    const std::string line = net::line_of(one);
-    what += (what.empty() ? "" : " and ") + line.substr(0, line.size() - 1);
-  }
+  for (const net::Denied& one : denied) what += (what.empty() ? "" : " and ") + net::line_of(one);
   if (arguments.json) {
     console.out << json_text({{"denied", what}, {"file", path}, {"new", is_new}}) << "\n";
     return 0;

@@ -26,7 +26,7 @@ struct Denied {
 // A name is 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-'. 16 or more hexadecimal digits, with ':' between them or
 // without, are a serial number. What may be either is both, as a container's id that is a node's name: the name first.
 [[nodiscard]] Result<std::vector<Denied>> parse_denied(std::string_view text);
-// As it stands in the file, with the end of the line.
+// "name n0", as it stands in the file.
 [[nodiscard]] std::string line_of(const Denied& denied);
 
 class DenyList final {

@@ -63,9 +63,7 @@ class BeastPeer final : public WebSocketPeer, public std::enable_shared_from_thi
     socket_.auto_fragment(false);
     socket_.binary(true);
     socket_.control_callback([this](websocket::frame_type, beast::string_view) { controlled(); });
-    beast::get_lowest_layer(socket_).on_read([peer = weak_from_this()](std::size_t bytes) {
-      if (const auto self = peer.lock()) self->count(bytes);
-    });
+    beast::get_lowest_layer(socket_).on_read([this](std::size_t bytes) { count(bytes); });
     socket_.async_accept(request_, [self = shared_from_this()](error_code failure) { self->accepted(failure); });
   }
 

@@ -63,7 +63,7 @@ Result<std::vector<Denied>> parse_denied(std::string_view text) {
 }
 
 std::string line_of(const Denied& denied) {
-  return std::string(word_of(denied.kind)) + " " + denied.text + "\n";
+  return std::string(word_of(denied.kind)) + " " + denied.text;
 }
 
 Result<DenyList> DenyList::parse(std::string_view text, const std::string& source) {
@@ -94,21 +94,20 @@ std::string DenyList::freed(const DenyList& before) const {
   std::string text;
   for (const Denied& one : before.entries_) {
     if (contains(one)) continue;
-    text += (text.empty() ? "" : ", ") + std::string(word_of(one.kind)) + " " + one.text;
+    text += (text.empty() ? "" : ", ") + line_of(one);
   }
   return text;
 }
 
 std::optional<std::string> DenyList::denies(const PeerIdentity& peer) const {
   if (auto named = denies_name(peer.name)) return named;
-  const std::string serial = serial_of(peer.serial);
-  if (serial.empty() || !contains({Denied::Kind::kSerial, serial})) return std::nullopt;
-  return std::string(kSerial) + " " + serial;
+  const Denied serial{Denied::Kind::kSerial, serial_of(peer.serial)};
+  return contains(serial) ? std::optional(line_of(serial)) : std::nullopt;
 }
 
 std::optional<std::string> DenyList::denies_name(const std::string& name) const {
-  if (!contains({Denied::Kind::kName, name})) return std::nullopt;
-  return std::string(kName) + " " + name;
+  const Denied named{Denied::Kind::kName, name};
+  return contains(named) ? std::optional(line_of(named)) : std::nullopt;
 }
 
 struct DenyFile::Implementation {

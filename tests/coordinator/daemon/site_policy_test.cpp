@@ -156,6 +156,17 @@ TEST_CASE("a coordinator refuses what its site does not allow, and a file that e
   CHECK(site.submit(other).status == 409);
 }
 
+TEST_CASE("a policy that is empty for a moment, as an editor leaves it, stays in force; a comment lifts it") {
+  Site site("enabled = false");
+  for (const char* empty : {"", " \n"}) {
+    site.change(empty);
+    CHECK(site.submit(job_of()).status == 409);
+  }
+  CHECK(site.log.text().find("site.toml is empty") != std::string::npos);
+  site.change("# nothing is limited\n");
+  CHECK(site.submit(job_of()).status == 201);
+}
+
 TEST_CASE("a job that runs is held on its plan when the site allows less, and let go when it allows it again") {
   Site site("");
   FakeAgent agent(site.loop, site.daemon->port(), "n0", "i0");

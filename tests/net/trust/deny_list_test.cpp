@@ -50,7 +50,7 @@ TEST_CASE("what a person names is a serial number or a name") {
   CHECK(denied("deadbeef") == std::vector<Denied>{{Kind::kName, "deadbeef"}});
   const auto serial = denied("4f:00:aa:11:bb:22:cc:33:dd:44:ee:55:ff:66:77:88:99:aa:bb:cc");
   CHECK(serial == std::vector<Denied>{{Kind::kSerial, kSerial}});
-  CHECK(line_of(serial.at(0)) == "serial " + std::string(kSerial) + "\n");
+  CHECK(line_of(serial.at(0)) == "serial " + std::string(kSerial));
   // A container's id is a fine name of a node.
   CHECK(denied("3f2a9c0d5b7e41aa") ==
         std::vector<Denied>{{Kind::kName, "3f2a9c0d5b7e41aa"}, {Kind::kSerial, "3F2A9C0D5B7E41AA"}});

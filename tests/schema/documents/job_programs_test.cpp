@@ -51,6 +51,20 @@ TEST_CASE("a job with a variable that Linux does not start a program with is ref
   CHECK(refusal(job).size() < 400);
 }
 
+TEST_CASE("a word with a NUL byte, which a program would see the beginning of, is refused wherever it stands") {
+  using namespace std::string_literals;
+  CHECK_THAT(refusal(job_of({"python3", "scratch/\0run-17"s})),
+             Contains("commands.train: argument 1 has a NUL byte") && Contains("at byte 8"));
+  Job job = job_of({"python3"});
+  job.environment = {{"DATA", "p\0q"s}};
+  CHECK_THAT(refusal(job), Contains("the environment's DATA has a NUL byte"));
+  job.environment = {{"DA\0TA"s, ""}};
+  CHECK_THAT(refusal(job), Contains("the environment's name") && Contains("has a NUL byte"));
+  job.environment.clear();
+  job.working_directory = "/scratch/\0run"s;
+  CHECK_THAT(refusal(job), Contains("working_directory has a NUL byte"));
+}
+
 TEST_CASE("a job's command and environment have a bound together") {
   const std::string most = std::to_string(kMostWordsOfJob);
   Job job = job_of({"python3", std::string(100'000, 'x'), std::string(100'000, 'y')});
